@@ -1,0 +1,1 @@
+"""Fair principal component analysis."""
