@@ -1,0 +1,383 @@
+"""Checked sensitive attributes: who belongs to which group, whatever the input looked like.
+
+Labels are labels, never numbers on a scale: ``0/1``, ``1/2``, ``"a"/"b"`` and booleans that split
+the rows alike give the same groups. Rows are matched to X by position, or by index where pandas
+gives one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Attribute",
+    "Groups",
+    "Label",
+    "align_to_index",
+    "encode_groups",
+    "factorize",
+    "sorted_labels",
+]
+
+Label = Hashable
+"""A group's name as the user wrote it; None stands for "no label"."""
+
+UNLABELLED = -1
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One sensitive attribute of every row.
+
+    Parameters
+    ----------
+    name : str
+        The column's name, or ``sensitive_feature`` where the input had none.
+    levels : tuple of hashable
+        The labels that occur, sorted.
+    codes : ndarray of int, shape (n_samples,)
+        Position in `levels` of each row's label; -1 where the row has none.
+    """
+
+    name: str
+    levels: tuple[Label, ...]
+    codes: NDArray[np.intp]
+
+    @property
+    def counts(self) -> NDArray[np.intp]:
+        """Rows per level, shape (n_levels,)."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.levels))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """All sensitive attributes of a table's rows, in column order."""
+
+    attributes: tuple[Attribute, ...]
+    n_samples: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Attribute names, in column order."""
+        return tuple(a.name for a in self.attributes)
+
+    def joint(
+        self, *extra: Attribute
+    ) -> tuple[NDArray[np.intp], tuple[tuple[Label | None, ...], ...]]:
+        """Cells of rows that agree in every attribute (and in every `extra` one).
+
+        Returns
+        -------
+        codes : ndarray of int, shape (n_samples,)
+            The cell of each row.
+        keys : tuple of tuples
+            For each cell its label per attribute, None where its rows have none. Only cells that
+            have rows are listed.
+        """
+        attributes = (*self.attributes, *extra)
+        if len(attributes) == 1 and self.n_samples and np.all(attributes[0].codes >= 0):
+            return attributes[0].codes, tuple((level,) for level in attributes[0].levels)
+        flat = np.zeros(self.n_samples, dtype=np.intp)
+        for attribute in attributes:  # re-numbered each time: the product must not overflow
+            flat = flat * (len(attribute.levels) + 1) + attribute.codes + 1
+            flat = np.unique(flat, return_inverse=True)[1].reshape(-1)
+        first = np.unique(flat, return_index=True)[1]
+        keys = tuple(
+            tuple(a.levels[a.codes[i]] if a.codes[i] >= 0 else None for a in attributes)
+            for i in first
+        )
+        return flat, keys
+
+    def take(self, rows: NDArray[Any]) -> Groups:
+        """Return the groups of the chosen rows (indices or a mask), without empty levels."""
+        kept = []
+        for a in self.attributes:
+            codes = a.codes[rows]
+            used, inverse = np.unique(codes, return_inverse=True)
+            shift = int(used.size and used[0] == UNLABELLED)
+            levels = tuple(a.levels[i] for i in used[shift:])
+            kept.append(Attribute(a.name, levels, inverse.reshape(-1).astype(np.intp) - shift))
+        n_samples = kept[0].codes.size if kept else np.zeros(self.n_samples)[rows].size
+        return Groups(tuple(kept), n_samples)
+
+    def intersection(self) -> Groups:
+        """Return one attribute whose levels are the combinations of labels that occur.
+
+        A row that lacks any of its labels is unlabelled.
+        """
+        if len(self.attributes) <= 1:
+            return self
+        cells, keys = self.joint()
+        complete = [i for i, key in enumerate(keys) if None not in key]
+        position = np.full(len(keys), UNLABELLED, dtype=np.intp)
+        position[complete] = np.arange(len(complete))
+        levels = tuple(" & ".join(str(label) for label in keys[i]) for i in complete)
+        if len(set(levels)) < len(levels):  # labels that contain the joiner, or 1 beside "1"
+            levels = tuple(" & ".join(repr(label) for label in keys[i]) for i in complete)
+        return Groups((Attribute(" & ".join(self.names), levels, position[cells]),), self.n_samples)
+
+
+def encode_groups(
+    sensitive_features: Any,
+    *,
+    n_samples: int,
+    index: Any = None,
+    missing: Literal["error", "unlabelled"] = "error",
+    combine: Literal["separate", "intersection"] = "separate",
+    min_groups: int = 2,
+) -> Groups:
+    """Check sensitive features and turn them into groups.
+
+    Parameters
+    ----------
+    sensitive_features : array-like, Series, frame or mapping
+        One label per row and attribute, shape (n_samples,) or (n_samples, n_attributes), of any
+        dtype; or a mapping of attribute names to such columns.
+    n_samples : int
+        Rows of X.
+    index : pandas.Index, optional
+        The index of X. Pandas labels are put in its order; foreign labels are an error.
+    missing : {"error", "unlabelled"}
+        What to do with None, NaN, NaT and NA.
+    combine : {"separate", "intersection"}
+        Keep several attributes apart, or make every combination of labels one group.
+    min_groups : int
+        The fewest groups each attribute may have.
+
+    Returns
+    -------
+    Groups
+
+    Raises
+    ------
+    ValueError
+        If the features are absent, of another length, lack labels (with ``missing="error"``), or
+        an attribute has fewer than `min_groups` groups.
+    TypeError
+        If a label cannot be a group name (a list, say), or the container is of a kind that holds no
+        columns.
+
+    Examples
+    --------
+    >>> groups = encode_groups(["b", "a", "b"], n_samples=3)
+    >>> groups.attributes[0].levels, groups.attributes[0].codes
+    (('a', 'b'), array([1, 0, 1]))
+    """
+    if sensitive_features is None:
+        raise ValueError(
+            "sensitive_features is required: pass one label per row (an array, Series or frame)."
+        )
+    attributes = []
+    for name, values in _columns(align_to_index(sensitive_features, index, "sensitive_features")):
+        if len(values) != n_samples:
+            raise ValueError(
+                f"sensitive_features column {name!r} has {len(values)} rows, X has {n_samples}: "
+                "give one label per row of X."
+            )
+        attributes.append(_attribute(name, values, missing))
+    if not attributes:
+        raise ValueError("sensitive_features has no columns: give at least one attribute.")
+    names = [a.name for a in attributes]
+    if len(set(names)) < len(names):
+        raise ValueError(f"sensitive_features has repeated column names: {names}.")
+    groups = Groups(tuple(attributes), n_samples)
+    for attribute in groups.attributes:
+        _check_levels(attribute, n_samples, min_groups)
+    return groups.intersection() if combine == "intersection" else groups
+
+
+def align_to_index(values: Any, index: Any, name: str) -> Any:
+    """Put pandas `values` in the order of X's pandas index; anything else comes back as it is.
+
+    Raises
+    ------
+    ValueError
+        If both have an index and their labels are not the same set, or labels repeat so that the
+        order cannot be known.
+    """
+    own = getattr(values, "index", None)
+    if index is None or own is None or callable(own) or not hasattr(values, "reindex"):
+        return values
+    if len(own) != len(index):
+        return values  # the length check has the better message
+    if own.equals(index):
+        return values
+    foreign = own.difference(index)
+    if len(foreign):
+        raise ValueError(
+            f"{name} and X have different index labels ({len(foreign)} of {len(own)} are not in "
+            f"X, for example {foreign[0]!r}). Give both the same index, or pass "
+            f"{name}.to_numpy() to match rows by position."
+        )
+    if not (own.is_unique and index.is_unique):
+        raise ValueError(
+            f"{name} and X have the same index labels in another order, and labels repeat, so rows "
+            f"cannot be matched. Make the index unique, or pass {name}.to_numpy() to match rows by "
+            "position."
+        )
+    return values.reindex(index)
+
+
+def factorize(values: NDArray[Any]) -> tuple[tuple[Label, ...], NDArray[np.intp]]:
+    """Return the sorted distinct labels of a 1-D array and each row's position among them.
+
+    Missing values (None, NaN, NaT, NA) get position -1. Text is never missing: "nan" and "NA" are
+    labels.
+    """
+    if values.dtype.kind in "biuU":
+        levels, codes = np.unique(values, return_inverse=True)
+        return tuple(levels.tolist()), codes.reshape(-1).astype(np.intp)
+    items: list[Any] = values.tolist() if values.dtype.kind != "M" else list(values)
+    key: Callable[[Any], Any] = _identity
+    kinds = set(map(type, items))
+    if kinds & {bool, np.bool_} and len(kinds) > 1:
+        key = _typed  # True == 1 in Python, but a user who wrote both meant two labels
+    try:
+        distinct = (
+            {key(v): v for v in set(items)} if key is _identity else {key(v): v for v in items}
+        )
+    except TypeError as error:
+        raise TypeError(
+            f"a label of sensitive_features cannot be a group name: {error}. Labels must be text, "
+            "numbers, booleans or dates."
+        ) from None
+    present = {k: v for k, v in distinct.items() if not _is_missing(v)}
+    levels_sorted = sorted_labels(present.values())
+    position = {key(v): i for i, v in enumerate(levels_sorted)}
+    codes = np.fromiter(
+        (position.get(key(v), UNLABELLED) for v in items), dtype=np.intp, count=len(items)
+    )
+    return levels_sorted, codes
+
+
+def sorted_labels(labels: Iterable[Label]) -> tuple[Label, ...]:
+    """Sort labels by value, or by type and text where their values do not compare."""
+    items = list(labels)
+    try:
+        return tuple(sorted(items))  # type: ignore[type-var]
+    except TypeError:
+        return tuple(sorted(items, key=lambda v: (type(v).__name__, str(v))))
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+def _typed(value: Any) -> Any:
+    return isinstance(value, bool | np.bool_), value
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in {"NAType", "NaTType", "MaskedConstant"}:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return False
+
+
+def _attribute(name: str, values: NDArray[Any], missing: str) -> Attribute:
+    levels, codes = factorize(values)
+    n_missing = int(np.count_nonzero(codes < 0))
+    if n_missing and missing == "error":
+        first = int(np.argmax(codes < 0))
+        raise ValueError(
+            f"sensitive_features column {name!r} has {n_missing} missing labels (first in row "
+            f"{first}). Fill them in, drop those rows, or set missing_groups='unlabelled' to let "
+            "them count for the covariance but for no group."
+        )
+    return Attribute(name, levels, codes)
+
+
+def _check_levels(attribute: Attribute, n_samples: int, min_groups: int) -> None:
+    n_levels = len(attribute.levels)
+    if n_levels < min_groups:
+        found = f"only one group ({attribute.levels[0]!r})" if n_levels == 1 else "no labelled row"
+        raise ValueError(
+            f"sensitive_features column {attribute.name!r} has {found}; at least {min_groups} "
+            "groups are needed for a comparison."
+        )
+    if n_levels > max(50, n_samples // 20):
+        warnings.warn(
+            f"sensitive_features column {attribute.name!r} has {n_levels} different labels in "
+            f"{n_samples} rows. Labels are taken as groups, never as a scale: put a continuous "
+            "attribute such as age into classes first.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:
+    """Split any accepted container into named 1-D columns."""
+    if isinstance(features, Mapping):
+        return [(str(name), _one_column(column)) for name, column in features.items()]
+    native = nw.from_native(features, allow_series=True, pass_through=True)
+    if isinstance(native, nw.LazyFrame):
+        native = native.collect()
+    if isinstance(native, nw.DataFrame):
+        return [(str(name), _series_values(native[name])) for name in native.columns]
+    if isinstance(native, nw.Series):
+        name = native.name
+        named = name is not None and name != ""
+        return [(str(name) if named else "sensitive_feature", _series_values(native))]
+    array = _as_array(features)
+    if array.ndim == 1:
+        return [("sensitive_feature", array)]
+    if array.ndim == 2 and array.shape[1] == 1:
+        return [("sensitive_feature", array[:, 0])]
+    if array.ndim == 2:
+        return [(f"sensitive_feature_{j}", array[:, j]) for j in range(array.shape[1])]
+    raise ValueError(
+        f"sensitive_features must have one or two dimensions, got {array.ndim}: give shape "
+        "(n_samples,) or (n_samples, n_attributes)."
+    )
+
+
+def _one_column(column: Any) -> NDArray[Any]:
+    native = nw.from_native(column, series_only=True, pass_through=True)
+    array = _series_values(native) if isinstance(native, nw.Series) else _as_array(column)
+    return array.reshape(-1)
+
+
+def _series_values(series: nw.Series[Any]) -> NDArray[Any]:
+    """Values of a Series: Python objects where NumPy would turn missing integers into floats."""
+    if series.dtype.is_numeric() and not series.is_null().any():
+        return np.asarray(series.to_numpy())
+    return _object_array(series.to_list())
+
+
+def _as_array(features: Any) -> NDArray[Any]:
+    if hasattr(features, "toarray") or type(features).__module__.startswith("dask."):
+        raise TypeError(
+            f"sensitive_features is a {type(features).__name__}: pass a dense array, Series or "
+            "frame that fits in memory."
+        )
+    if isinstance(features, np.ma.MaskedArray):
+        values = np.array(features.data, dtype=object)
+        values[np.ma.getmaskarray(features)] = None
+        return values
+    if isinstance(features, np.ndarray):
+        return features
+    # np.asarray would turn [1, "a", None] into text and so invent the labels "1" and "None".
+    items: Sequence[Any] = list(features)
+    if items and isinstance(items[0], list | tuple | np.ndarray):
+        widths = {len(row) for row in items}
+        if len(widths) > 1:
+            raise ValueError(f"sensitive_features has rows of different lengths: {sorted(widths)}.")
+        array = np.empty((len(items), widths.pop()), dtype=object)
+        array[:] = [list(row) for row in items]
+        return array
+    return _object_array(items)
+
+
+def _object_array(items: Sequence[Any]) -> NDArray[Any]:
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
