@@ -1,0 +1,116 @@
+"""Leading eigenpairs of a symmetric matrix or operator: dense, or by Lanczos iteration."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from threadpoolctl import ThreadpoolController
+
+from fairpca.summaries.base import Floats
+
+__all__ = ["dense_eigenpairs", "lanczos_eigenpairs", "orthonormalize", "small_problem_threads"]
+
+Which = Literal["largest", "magnitude"]
+
+_SMALL = 300
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def small_problem_threads(size: int) -> AbstractContextManager[Any]:
+    """Limit BLAS to one thread for small matrices, where more threads only wait for each other."""
+    limits: AbstractContextManager[Any] = _controller().limit(
+        limits=1 if size <= _SMALL else None, user_api="blas"
+    )
+    return limits
+
+
+def dense_eigenpairs(matrix: Floats, k: int, which: Which = "largest") -> tuple[Floats, Floats]:
+    """Return the k leading eigenvalues, descending, and their vectors as columns.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (d, d)
+        Symmetric; overwritten.
+    k : int
+        How many, 0 to d.
+    which : {"largest", "magnitude"}
+        Order by value, or by absolute value.
+    """
+    d = len(matrix)
+    with small_problem_threads(d):
+        # The full decomposition even for few vectors: subset drivers have returned fewer than
+        # asked on nearly scalar matrices, and save little at these sizes.
+        values, vectors = scipy.linalg.eigh(
+            matrix, driver="evd", overwrite_a=True, check_finite=False
+        )
+    return _leading(values, vectors, k, which)
+
+
+def lanczos_eigenpairs(
+    matmat: Callable[[Floats], Floats],
+    d: int,
+    k: int,
+    which: Which = "largest",
+    *,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats, bool]:
+    """Return k leading eigenpairs of an operator, and whether all converged.
+
+    Parameters
+    ----------
+    matmat : callable
+        Maps an ndarray of shape (d, j) to the product with it.
+    d, k : int
+        Size, and how many pairs, 1 <= k < d.
+    which : {"largest", "magnitude"}
+        Order by value, or by absolute value.
+    rng : numpy.random.Generator
+        Draws the start vector.
+    """
+    operator = LinearOperator(
+        (d, d),
+        matvec=lambda v: matmat(v.reshape(-1, 1)).reshape(-1),
+        matmat=matmat,
+        dtype=np.float64,
+    )
+    subspace = min(d, max(2 * k + 20, 40))
+    try:
+        values, vectors = eigsh(
+            operator,
+            k=k,
+            which="LA" if which == "largest" else "LM",
+            v0=rng.standard_normal(d),
+            ncv=subspace,
+        )
+        converged = True
+    except ArpackNoConvergence as error:
+        values, vectors, converged = error.eigenvalues, error.eigenvectors, False
+    return *_leading(values, vectors, k, which), converged
+
+
+def orthonormalize(vectors: Floats, *, against: Floats | None = None) -> Floats:
+    """Return an orthonormal basis of the columns, made orthogonal to the rows of `against`.
+
+    Projected and factorised twice, which leaves errors of the order of rounding
+    ("twice is enough", Giraud, Langou & Rozložník 2005).
+    """
+    for _ in range(2):
+        if against is not None and len(against):
+            vectors = vectors - against.T @ (against @ vectors)
+        vectors = np.linalg.qr(vectors)[0]
+    return vectors
+
+
+def _leading(values: Floats, vectors: Floats, k: int, which: Which) -> tuple[Floats, Floats]:
+    order = np.argsort(-(values if which == "largest" else np.abs(values)), kind="stable")[:k]
+    return values[order], vectors[:, order]

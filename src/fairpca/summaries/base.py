@@ -1,0 +1,234 @@
+"""What every summary of grouped data offers, whichever way it holds the second moments.
+
+A summary splits the rows into *cells* (rows that agree in every attribute and stratum) and keeps
+each cell's count n_c, weight w_c, mean μ_c and access to its scatter A_c = Σ w (x − μ_c)(x − μ_c)ᵀ.
+Every matrix that a moment-based method needs is then a `QuadraticForm`: Σ_c a_c A_c plus a few
+outer products of cell means.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpca.data.groups import Attribute, Groups, Label, sorted_labels
+
+__all__ = [
+    "CellKey",
+    "Cells",
+    "Floats",
+    "GroupSummary",
+    "Mask",
+    "QuadraticForm",
+    "split_into_cells",
+]
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+CellKey = tuple[Label | None, ...]
+
+
+class GroupSummary(ABC):
+    """Counts, weights and means of cells of rows, and products with their scatters.
+
+    Attributes
+    ----------
+    attributes : tuple of str
+        What each position of a cell's key stands for; a stratum, if any, comes last.
+    keys : tuple of tuples
+        Each cell's label per attribute, None where its rows have none.
+    counts : ndarray of int, shape (n_cells,)
+        Rows with positive weight.
+    weights : ndarray of shape (n_cells,)
+        Sums of sample weights, positive.
+    origin : ndarray of shape (n_features,)
+        A point near the data, units of X.
+    means : ndarray of shape (n_cells, n_features)
+        Weighted means *less the origin*: their differences keep all digits however far from zero
+        the data lie.
+    """
+
+    attributes: tuple[str, ...]
+    keys: tuple[CellKey, ...]
+    counts: NDArray[np.int64]
+    weights: Floats
+    origin: Floats
+    means: Floats
+
+    @abstractmethod
+    def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
+        """Return Σ_c coefficients_c A_c V, shape (n_features, k), for V of that shape."""
+
+    @abstractmethod
+    def within_dense(self, coefficients: Floats) -> Floats:
+        """Return a fresh Σ_c coefficients_c A_c, shape (n_features, n_features)."""
+
+    @abstractmethod
+    def within_trace(self, coefficients: Floats) -> float:
+        """Return the trace of Σ_c coefficients_c A_c, squared units of X."""
+
+    @abstractmethod
+    def within_scale(self) -> Floats:
+        """Return the diagonal of Σ_c A_c, shape (n_features,), squared units of X."""
+
+    @property
+    def n_features(self) -> int:
+        """Columns of X."""
+        return int(self.means.shape[1])
+
+    @property
+    def everything(self) -> Mask:
+        """The mask of all cells, shape (n_cells,)."""
+        return np.ones(len(self.keys), dtype=bool)
+
+    def levels(self, attribute: str) -> tuple[Label, ...]:
+        """Return the attribute's labels that have rows, sorted."""
+        position = self.attributes.index(attribute)
+        return sorted_labels({key[position] for key in self.keys if key[position] is not None})
+
+    def cells(self, attribute: str, levels: Sequence[Label]) -> Mask:
+        """Return the mask of cells whose label of `attribute` is one of `levels`."""
+        position = self.attributes.index(attribute)
+        wanted = {(type(level) is bool, level) for level in levels}
+        return np.array(
+            [(type(key[position]) is bool, key[position]) in wanted for key in self.keys]
+        )
+
+    def count(self, cells: Mask) -> int:
+        """Return the number of rows in the chosen cells."""
+        return int(self.counts[cells].sum())
+
+    def mean(self, cells: Mask) -> Floats:
+        """Return the weighted mean of the chosen cells' rows less the origin, (n_features,)."""
+        mean: Floats = self.weights[cells] @ self.means[cells] / self.weights[cells].sum()
+        return mean
+
+    def second_moment(self, cells: Mask, about: Floats, *, ddof: int = 0) -> QuadraticForm:
+        """Second moment of the chosen cells' rows about a point, per unit of weight.
+
+        Parameters
+        ----------
+        cells : ndarray of bool, shape (n_cells,)
+            The cells that make up the group.
+        about : ndarray of shape (n_features,)
+            The point, less the origin; the group's own `mean` gives its covariance.
+        ddof : {0, 1}
+            With 1, multiplied by n / (n − 1), n counting rows (a single row gives a zero matrix
+            about its mean either way).
+
+        Returns
+        -------
+        QuadraticForm
+        """
+        count = self.count(cells)
+        scale = count / (count - 1) if ddof and count > 1 else 1.0
+        share = np.where(cells, self.weights, 0.0) / self.weights[cells].sum() * scale
+        return QuadraticForm(
+            self,
+            np.where(cells, scale / self.weights[cells].sum(), 0.0),
+            self.means[cells] - about,
+            share[cells],
+        )
+
+    def covariance(self, *, ddof: int = 0) -> QuadraticForm:
+        """Covariance of all rows (labelled or not) about their mean."""
+        return self.second_moment(self.everything, self.mean(self.everything), ddof=ddof)
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticForm:
+    """The symmetric matrix Σ_c a_c A_c + Fᵀ diag(b) F, held as a, F and b.
+
+    Parameters
+    ----------
+    summary : GroupSummary
+        Where the cell scatters A_c come from.
+    coefficients : ndarray of shape (n_cells,)
+        a.
+    factors : ndarray of shape (n_factors, n_features)
+        F.
+    factor_weights : ndarray of shape (n_factors,)
+        b, of either sign.
+    """
+
+    summary: GroupSummary
+    coefficients: Floats
+    factors: Floats
+    factor_weights: Floats
+
+    def __sub__(self, other: QuadraticForm) -> QuadraticForm:
+        return QuadraticForm(
+            self.summary,
+            self.coefficients - other.coefficients,
+            np.concatenate([self.factors, other.factors]),
+            np.concatenate([self.factor_weights, -other.factor_weights]),
+        )
+
+    def matmat(self, V: Floats) -> Floats:
+        """Return the product with V, shape (n_features, k)."""
+        product = self.summary.within_matmat(self.coefficients, V)
+        product += self.factors.T @ (self.factor_weights[:, None] * (self.factors @ V))
+        return product
+
+    def dense(self) -> Floats:
+        """Return the matrix itself, fresh."""
+        matrix = self.summary.within_dense(self.coefficients)
+        matrix += (self.factors.T * self.factor_weights) @ self.factors
+        return matrix
+
+    def trace(self) -> float:
+        """Return the trace, squared units of X."""
+        factors = float(self.factor_weights @ np.einsum("ij,ij->i", self.factors, self.factors))
+        return self.summary.within_trace(self.coefficients) + factors
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Rows split into cells: the raw material of every summary.
+
+    Parameters
+    ----------
+    attributes, keys, counts, weights
+        See `GroupSummary`.
+    X : ndarray or sparse array of shape (n_rows, n_features)
+        The rows of positive weight.
+    codes : ndarray of int, shape (n_rows,)
+        The cell of each of them.
+    sample_weight : ndarray of shape (n_rows,) or None
+        Their weights, None for all one.
+    """
+
+    attributes: tuple[str, ...]
+    keys: tuple[CellKey, ...]
+    counts: NDArray[np.int64]
+    weights: Floats
+    X: Any
+    codes: NDArray[np.intp]
+    sample_weight: Floats | None
+
+
+def split_into_cells(
+    X: Any, groups: Groups, sample_weight: Floats | None, stratum: Attribute | None
+) -> Cells:
+    """Split rows into cells; rows of weight 0 are left out, as if absent."""
+    extra = () if stratum is None else (stratum,)
+    codes, keys = groups.joint(*extra)
+    if sample_weight is not None and not np.all(sample_weight > 0):
+        present = np.flatnonzero(sample_weight > 0)
+        X, sample_weight = X[present], sample_weight[present]
+        used, codes = np.unique(codes[present], return_inverse=True)
+        keys = tuple(keys[i] for i in used)
+    return Cells(
+        groups.names + tuple(a.name for a in extra),
+        keys,
+        np.bincount(codes, minlength=len(keys)).astype(np.int64),
+        np.bincount(codes, sample_weight, minlength=len(keys)).astype(np.float64),
+        X,
+        codes,
+        sample_weight,
+    )

@@ -1,0 +1,99 @@
+"""Which groups are compared with which: one level of an attribute against its other levels.
+
+Methods for two groups meet several levels and attributes one versus rest (Lee et al. 2023,
+Algorithm 5); a binary attribute's two such comparisons are each other's negative and count once.
+Label-conditional criteria compare within each stratum of the label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairpca.data.groups import Label
+from fairpca.summaries.base import GroupSummary, Mask
+
+__all__ = ["Contrast", "one_versus_rest"]
+
+
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """One comparison of two sets of a summary's cells.
+
+    Parameters
+    ----------
+    attribute : str
+        The sensitive attribute.
+    level : hashable
+        The group on the first side.
+    inside, outside : ndarray of bool, shape (n_cells,)
+        Cells of the group, and of the attribute's other groups.
+    reference : ndarray of bool, shape (n_cells,)
+        All cells of the stratum, labelled or not: their mean is the centre of second moments.
+    """
+
+    attribute: str
+    level: Label
+    inside: Mask
+    outside: Mask
+    reference: Mask
+
+
+def one_versus_rest(
+    summary: GroupSummary,
+    attributes: Sequence[str],
+    *,
+    stratum: str | None = None,
+    strata: Sequence[Label] = (),
+) -> list[Contrast]:
+    """List the comparisons that the attributes call for.
+
+    Parameters
+    ----------
+    summary : GroupSummary
+        The rows' summary.
+    attributes : sequence of str
+        Sensitive attributes to compare.
+    stratum : str, optional
+        The summary's attribute that holds the label.
+    strata : sequence of hashable
+        Compare within each of these values of `stratum`; without one, over all rows.
+
+    Raises
+    ------
+    ValueError
+        If a group has no rows in a stratum.
+    """
+    references = (
+        [(None, summary.everything)]
+        if stratum is None
+        else [(value, summary.cells(stratum, [value])) for value in strata]
+    )
+    contrasts = []
+    for attribute in attributes:
+        levels = summary.levels(attribute)
+        for value, reference in references:
+            for level in levels[1:] if len(levels) == 2 else levels:
+                inside = reference & summary.cells(attribute, [level])
+                others = [other for other in levels if other != level]
+                outside = reference & summary.cells(attribute, others)
+                for cells, name in ((inside, level), (outside, others)):
+                    _check_rows(summary, cells, attribute, name, stratum, value)
+                contrasts.append(Contrast(attribute, level, inside, outside, reference))
+    return contrasts
+
+
+def _check_rows(
+    summary: GroupSummary,
+    cells: Mask,
+    attribute: str,
+    name: object,
+    stratum: str | None,
+    value: Label | None,
+) -> None:
+    if summary.count(cells) == 0:
+        where = "" if stratum is None else f" with {stratum} = {value!r}"
+        raise ValueError(
+            f"group {name!r} of {attribute!r} has no rows{where} (of positive weight), so nothing "
+            "can be matched there. Merge small groups, or choose another criterion."
+        )

@@ -1,0 +1,378 @@
+"""Exact group moments: per cell of rows its count, weight, mean and scatter matrix.
+
+One pass, any batch sizes, mergeable: scatters are taken about each block's own mean in float64 and
+joined by A = A₁ + A₂ + w₁w₂/(w₁+w₂) δδᵀ with δ = μ₂ − μ₁ (Chan, Golub & LeVeque 1983), so a large
+common offset of the data costs no digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
+
+from fairpca.data.groups import Attribute, Groups
+from fairpca.summaries.base import CellKey, Cells, Floats, GroupSummary, split_into_cells
+
+__all__ = ["GroupMoments", "Resolution"]
+
+Resolution = Literal["cells", "pooled"]
+"""Keep one scatter matrix per cell, or only their sum (all that matching means needs)."""
+
+_BLOCK_BYTES = (
+    8 * 2**20
+)  # a block of rows in flight: fits the cache, long enough for full BLAS speed
+_MIN_BLOCK_ROWS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMoments(GroupSummary):
+    """Exact first and second moments of cells of rows. An immutable value.
+
+    Memory O(C d²) with one scatter per cell, O(d² + C d) pooled; time O(n d²).
+
+    Parameters
+    ----------
+    attributes, keys, counts, weights, origin, means
+        See `GroupSummary`.
+    scatter : ndarray of shape (n_cells, n_features, n_features) or (1, n_features, n_features)
+        A_c of each cell, or with ``resolution="pooled"`` only their sum; squared units of X times
+        weight.
+    resolution : {"cells", "pooled"}
+        Which of the two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.data.groups import encode_groups
+    >>> X = np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 5.0]])
+    >>> moments = GroupMoments.from_rows(X, encode_groups(["a", "a", "b"], n_samples=3))
+    >>> moments.keys, moments.origin + moments.means
+    ((('a',), ('b',)), array([[1., 1.],
+           [5., 5.]]))
+    >>> moments.covariance().dense()
+    array([[4.22222222, 3.55555556],
+           [3.55555556, 3.55555556]])
+    """
+
+    attributes: tuple[str, ...]
+    keys: tuple[CellKey, ...]
+    counts: NDArray[np.int64]
+    weights: Floats
+    origin: Floats
+    means: Floats
+    scatter: Floats
+    resolution: Resolution = "cells"
+
+    @classmethod
+    def empty(
+        cls, n_features: int, attributes: tuple[str, ...] = (), resolution: Resolution = "cells"
+    ) -> GroupMoments:
+        """Return the summary of no rows, the identity of `merge`."""
+        return cls(
+            attributes,
+            (),
+            np.zeros(0, dtype=np.int64),
+            np.zeros(0),
+            np.zeros(n_features),
+            np.zeros((0, n_features)),
+            np.zeros((0 if resolution == "cells" else 1, n_features, n_features)),
+            resolution,
+        )
+
+    @classmethod
+    def from_rows(
+        cls,
+        X: Any,
+        groups: Groups,
+        sample_weight: Floats | None = None,
+        *,
+        stratum: Attribute | None = None,
+        resolution: Resolution = "cells",
+    ) -> GroupMoments:
+        """Summarise a block of rows.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n_samples, n_features)
+            Numbers of any type; sums are float64.
+        groups : Groups
+            The rows' sensitive attributes.
+        sample_weight : ndarray of shape (n_samples,), optional
+            Non-negative weights; a row of weight 0 is as if absent.
+        stratum : Attribute, optional
+            A further split that is no sensitive attribute, such as the label y.
+        resolution : {"cells", "pooled"}
+            Whether to keep a scatter per cell or only the pooled one.
+        """
+        cells = split_into_cells(X, groups, sample_weight, stratum)
+        if not cells.keys:
+            return cls.empty(X.shape[1], cells.attributes, resolution)
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller checks `is_finite`
+            accumulate = _scatter_by_cell if resolution == "cells" else _scatter_pooled
+            origin, means, scatter = accumulate(cells)
+        return cls(
+            cells.attributes,
+            cells.keys,
+            cells.counts,
+            cells.weights,
+            origin,
+            means,
+            scatter,
+            resolution,
+        )
+
+    def update(
+        self,
+        X: Any,
+        groups: Groups,
+        sample_weight: Floats | None = None,
+        *,
+        stratum: Attribute | None = None,
+    ) -> GroupMoments:
+        """Return the summary with a block of rows added; see `from_rows`."""
+        block = GroupMoments.from_rows(
+            X, groups, sample_weight, stratum=stratum, resolution=self.resolution
+        )
+        return self.merge(block)
+
+    def merge(self, other: GroupMoments) -> GroupMoments:
+        """Return the summary of both sets of rows.
+
+        Raises
+        ------
+        ValueError
+            If the two differ in columns, attributes or resolution.
+        """
+        self._check_mergeable(other)
+        if not self.keys:
+            return other
+        if not other.keys:
+            return self
+        other = other._moved_to(self.origin)
+        keys = self.keys + tuple(key for key in other.keys if key not in self.keys)
+        counts = np.zeros(len(keys), dtype=np.int64)
+        weights, means = np.zeros(len(keys)), np.zeros((len(keys), self.n_features))
+        own = np.arange(len(self.keys))
+        counts[own], weights[own], means[own] = self.counts, self.weights, self.means
+        pooled = self.resolution == "pooled"
+        scatter = np.zeros((1 if pooled else len(keys), self.n_features, self.n_features))
+        scatter[: len(self.scatter)] = self.scatter
+        if pooled:
+            scatter += other.scatter
+        for i, j in enumerate(keys.index(key) for key in other.keys):
+            weight, mean = float(other.weights[i]), other.means[i]
+            if not pooled:
+                scatter[j] += other.scatter[i]
+            target = scatter[0 if pooled else j]
+            _add_between(target, (float(weights[j]), means[j]), (weight, mean))
+            counts[j] += other.counts[i]
+            weights[j] += weight
+            means[j] += (mean - means[j]) * (weight / weights[j])
+        return replace(
+            self, keys=keys, counts=counts, weights=weights, means=means, scatter=scatter
+        )
+
+    def is_finite(self) -> bool:
+        """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
+        return bool(np.isfinite(self.means).all() and np.isfinite(self.scatter.sum()))
+
+    def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
+        """See `GroupSummary.within_matmat`."""
+        product = np.zeros(V.shape)
+        for coefficient, matrix in self._terms(coefficients):
+            product += coefficient * (matrix @ V)
+        return product
+
+    def within_dense(self, coefficients: Floats) -> Floats:
+        """See `GroupSummary.within_dense`."""
+        matrix: Floats | None = None
+        for coefficient, cell in self._terms(coefficients):
+            scaled = coefficient * cell
+            matrix = scaled if matrix is None else np.add(matrix, scaled, out=matrix)
+        return np.zeros((self.n_features,) * 2) if matrix is None else matrix
+
+    def within_trace(self, coefficients: Floats) -> float:
+        """See `GroupSummary.within_trace`."""
+        return sum(float(c * np.trace(matrix)) for c, matrix in self._terms(coefficients))
+
+    def within_scale(self) -> Floats:
+        """See `GroupSummary.within_scale`."""
+        diagonal: Floats = np.diagonal(self.scatter, axis1=1, axis2=2).sum(axis=0)
+        return np.maximum(diagonal, 0.0)
+
+    def _terms(self, coefficients: Floats) -> list[tuple[float, Floats]]:
+        """Scatters with the coefficients they get, zeros left out."""
+        if self.resolution == "pooled":
+            if np.ptp(coefficients) > 1e-12 * np.abs(coefficients).max():
+                raise ValueError(
+                    "this summary holds only the pooled scatter; summarise with "
+                    "resolution='cells' to tell groups' second moments apart."
+                )
+            coefficients = coefficients[:1]
+        pairs = zip(coefficients.tolist(), self.scatter, strict=True)
+        return [(coefficient, matrix) for coefficient, matrix in pairs if coefficient]
+
+    def _moved_to(self, origin: Floats) -> GroupMoments:
+        return replace(self, origin=origin, means=self.means + (self.origin - origin))
+
+    def _check_mergeable(self, other: GroupMoments) -> None:
+        if self.n_features != other.n_features:
+            raise ValueError(
+                f"cannot merge summaries of {self.n_features} and {other.n_features} columns."
+            )
+        if self.resolution != other.resolution:
+            raise ValueError(
+                f"cannot merge a {self.resolution!r} summary with a {other.resolution!r} one."
+            )
+        if self.keys and other.keys and self.attributes != other.attributes:
+            raise ValueError(
+                f"cannot merge summaries of attributes {self.attributes} and {other.attributes}."
+            )
+
+
+def _scatter_by_cell(cells: Cells) -> tuple[Floats, Floats, Floats]:
+    """Return the origin, and the mean and scatter of each cell's rows."""
+    X, codes, sample_weight = cells.X, cells.codes, cells.sample_weight
+    n_cells, d = len(cells.keys), X.shape[1]
+    origin = None
+    means, scatter = np.zeros((n_cells, d)), np.zeros((n_cells, d, d))
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=n_cells))
+    for cell, end in enumerate(ends):
+        weight = 0.0
+        for chosen, block, reference in _blocks(X, order[ends[cell - 1] if cell else 0 : end]):
+            origin = reference if origin is None else origin
+            w = None if sample_weight is None else sample_weight[chosen]
+            mean, block_weight = _add_scatter(block, w, scatter[cell])
+            mean += reference - origin
+            _add_between(scatter[cell], (weight, means[cell]), (block_weight, mean), triangle=True)
+            weight += block_weight
+            means[cell] += (mean - means[cell]) * (block_weight / weight)
+        _mirror(scatter[cell])
+    assert origin is not None  # noqa: S101 - there is at least one row
+    return origin, means, scatter
+
+
+def _scatter_pooled(cells: Cells) -> tuple[Floats, Floats, Floats]:
+    """Return the origin, each cell's mean, and the sum of the cells' scatters."""
+    X, codes, sample_weight = cells.X, cells.codes, cells.sample_weight
+    n_cells, (n, d) = len(cells.keys), X.shape
+    origin = None
+    sums, scatter = np.zeros((n_cells, d)), np.zeros((1, d, d))
+    mean, weight = np.zeros(d), 0.0
+    for chosen, block, reference in _blocks(X, np.arange(n)):
+        origin = reference if origin is None else origin
+        w = None if sample_weight is None else sample_weight[chosen]
+        sums += _cell_sums(block, codes[chosen], n_cells, w)
+        block_weights = np.bincount(codes[chosen], w, minlength=n_cells)
+        sums += block_weights[:, None] * (reference - origin)
+        block_mean, block_weight = _add_scatter(block, w, scatter[0])
+        block_mean += reference - origin
+        _add_between(scatter[0], (weight, mean), (block_weight, block_mean), triangle=True)
+        weight += block_weight
+        mean += (block_mean - mean) * (block_weight / weight)
+    means = sums / cells.weights[:, None]
+    for cell_weight, deviation in zip(cells.weights, means - mean, strict=True):
+        _add_gram(deviation[None, :], scatter[0], -cell_weight)
+    _mirror(scatter[0])
+    assert origin is not None  # noqa: S101 - there is at least one row
+    return origin, means, scatter
+
+
+def _blocks(X: Any, rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], Floats, Floats]]:
+    """Yield row numbers, a float64 copy of those rows less a reference point, and that point."""
+    d = X.shape[1]
+    size = max(_MIN_BLOCK_ROWS, _BLOCK_BYTES // (8 * max(d, 1)))
+    buffer = np.empty((min(size, len(rows)), d))
+    contiguous = len(rows) == X.shape[0]
+    for start in range(0, len(rows), size):
+        chosen = rows[start : start + size]
+        block = buffer[: len(chosen)]
+        if contiguous:
+            raw = _dense_rows(X, slice(start, start + size))
+        elif isinstance(X, np.ndarray) and X.dtype == np.float64:
+            raw = np.take(X, chosen, axis=0, out=block, mode="clip")  # spares a fresh copy
+        else:
+            raw = _dense_rows(X, chosen)
+        reference: Floats = raw.mean(axis=0, dtype=np.float64)
+        np.subtract(raw, reference, out=block, dtype=np.float64)
+        yield chosen, block, reference
+
+
+def _dense_rows(X: Any, rows: Any) -> NDArray[Any]:
+    chosen = X[rows]
+    return chosen.toarray() if scipy.sparse.issparse(chosen) else np.asarray(chosen)
+
+
+def _add_scatter(block: Floats, weights: Floats | None, scatter: Floats) -> tuple[Floats, float]:
+    """Add a block's scatter about its own mean; return that mean and the block's weight.
+
+    The block may be overwritten. Only the lower triangle of `scatter` is kept up.
+    """
+    if weights is None:
+        total = float(len(block))
+        # The reference is the mean but for rounding, so this correction is small: no cancellation.
+        mean: Floats = np.ones(len(block)) @ block / total
+        _add_gram(block, scatter)
+        _add_gram(mean[None, :], scatter, -total)
+    else:
+        total = float(weights.sum())
+        mean = weights @ block / total
+        block -= mean
+        block *= np.sqrt(weights)[:, None]
+        _add_gram(block, scatter)
+    return mean, total
+
+
+def _cell_sums(
+    block: Floats, codes: NDArray[np.intp], n_cells: int, weights: Floats | None
+) -> Floats:
+    values = np.ones(len(codes)) if weights is None else weights
+    if n_cells <= 16:  # a dense product is faster while the indicator is this thin
+        indicator = np.zeros((n_cells, len(codes)))
+        indicator[codes, np.arange(len(codes))] = values
+        return indicator @ block
+    sparse = scipy.sparse.csr_array((values, (codes, np.arange(len(codes)))), (n_cells, len(codes)))
+    sums: Floats = sparse @ block
+    return sums
+
+
+def _add_gram(block: Floats, scatter: Floats, scale: float = 1.0) -> None:
+    """Add scale · blockᵀ block to the lower triangle of `scatter` (C order), in place."""
+    result = dsyrk(scale, block.T, beta=1.0, c=scatter.T, overwrite_c=1)
+    if not np.shares_memory(result, scatter):  # a copy was needed after all
+        scatter.T[:] = result
+
+
+def _add_between(
+    scatter: Floats,
+    first: tuple[float, Floats],
+    second: tuple[float, Floats],
+    *,
+    triangle: bool = False,
+) -> None:
+    """Add w₁w₂/(w₁+w₂) δδᵀ in place; `triangle` is a hint that only half of it is needed."""
+    weight = first[0] * second[0]
+    if weight:
+        delta = second[1] - first[1]
+        weight /= first[0] + second[0]
+        if triangle:
+            _add_gram(delta[None, :], scatter, weight)
+        else:
+            scatter += np.outer(weight * delta, delta)
+
+
+def _mirror(matrix: Floats, block: int = 512) -> None:
+    """Copy the lower triangle onto the upper one, in place and without a second matrix."""
+    d = len(matrix)
+    for start in range(0, d, block):
+        stop = min(start + block, d)
+        corner = matrix[start:stop, start:stop]
+        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+        matrix[start:stop, stop:] = matrix[stop:, start:stop].T

@@ -1,0 +1,145 @@
+"""Summaries of wide data (more columns than rows), where no d × d matrix may be formed.
+
+`GroupRows` re-reads the rows for each product; `row_space` rotates n rows of d columns into their
+own n-dimensional span, where exact moments are small: any orthogonally invariant method may be
+solved there and its answer rotated back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from numpy.typing import NDArray
+
+from fairpca.data.groups import Attribute, Groups
+from fairpca.summaries.base import CellKey, Floats, GroupSummary, split_into_cells
+
+__all__ = ["GroupRows", "row_space"]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRows(GroupSummary):
+    """A summary that holds the rows: products cost O(n d k) time and O((n + d) k) memory.
+
+    Parameters
+    ----------
+    attributes, keys, counts, weights, origin, means
+        See `GroupSummary`.
+    rows : ndarray or sparse array of shape (n_samples, n_features)
+        The rows less the origin.
+    codes : ndarray of int, shape (n_samples,)
+        The cell of each row.
+    sample_weight : ndarray of shape (n_samples,)
+        Positive weights.
+    """
+
+    attributes: tuple[str, ...]
+    keys: tuple[CellKey, ...]
+    counts: NDArray[np.int64]
+    weights: Floats
+    origin: Floats
+    means: Floats
+    rows: Any
+    codes: NDArray[np.intp]
+    sample_weight: Floats
+
+    @classmethod
+    def from_rows(
+        cls,
+        X: Any,
+        groups: Groups,
+        sample_weight: Floats | None = None,
+        *,
+        stratum: Attribute | None = None,
+    ) -> GroupRows:
+        """Summarise rows; parameters as in `GroupMoments.from_rows`.
+
+        Dense rows are copied once, centred; sparse rows are kept as they are.
+        """
+        cells = split_into_cells(X, groups, sample_weight, stratum)
+        n, n_cells = len(cells.codes), len(cells.keys)
+        w = np.ones(n) if cells.sample_weight is None else cells.sample_weight
+        indicator = scipy.sparse.csr_array((w, (cells.codes, np.arange(n))), (n_cells, n))
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller checks `is_finite`
+            rows, origin = _centered(cells.X)
+            sums = indicator @ rows
+            sums = sums.toarray() if scipy.sparse.issparse(sums) else sums
+        return cls(
+            cells.attributes,
+            cells.keys,
+            cells.counts,
+            cells.weights,
+            origin,
+            sums / cells.weights[:, None],
+            rows,
+            cells.codes,
+            w,
+        )
+
+    def is_finite(self) -> bool:
+        """Whether all values are finite."""
+        return bool(np.isfinite(self.origin).all() and np.isfinite(self.means).all())
+
+    def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
+        """See `GroupSummary.within_matmat`."""
+        scores = np.asarray(self.rows @ V)
+        scores -= (self.means @ V)[self.codes]
+        scores *= (coefficients[self.codes] * self.sample_weight)[:, None]
+        product: Floats = np.asarray(self.rows.T @ scores)
+        return product
+
+    def within_dense(self, coefficients: Floats) -> Floats:
+        """See `GroupSummary.within_dense`; O(d²) memory, so only for small d."""
+        return self.within_matmat(coefficients, np.eye(self.n_features))
+
+    def within_trace(self, coefficients: Floats) -> float:
+        """See `GroupSummary.within_trace`."""
+        squares = np.asarray(self._squares().sum(axis=1)).reshape(-1)
+        per_cell = np.bincount(self.codes, squares * self.sample_weight, minlength=len(self.keys))
+        per_cell -= self.weights * np.einsum("ij,ij->i", self.means, self.means)
+        return float(coefficients @ per_cell)
+
+    def within_scale(self) -> Floats:
+        """See `GroupSummary.within_scale`."""
+        diagonal: Floats = np.asarray(self.sample_weight @ self._squares()).reshape(-1)
+        return np.maximum(diagonal - self.weights @ self.means**2, 0.0)
+
+    def _squares(self) -> Any:
+        return self.rows.multiply(self.rows) if scipy.sparse.issparse(self.rows) else self.rows**2
+
+
+def row_space(X: Any) -> tuple[Floats, Floats, Floats]:
+    """Rotate wide data into the span of its centred rows.
+
+    Parameters
+    ----------
+    X : ndarray or sparse array of shape (n_samples, n_features)
+        With n_samples <= n_features.
+
+    Returns
+    -------
+    coordinates : ndarray of shape (n_samples, n_samples)
+        The centred rows in the new basis.
+    basis : ndarray of shape (n_features, n_samples)
+        Orthonormal columns; ``X - origin`` is ``coordinates @ basis.T``.
+    origin : ndarray of shape (n_features,)
+        The unweighted mean of the rows, units of X.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows, origin = _centered(X.toarray() if scipy.sparse.issparse(X) else X)
+    # QR of the transpose, not the n × n Gram matrix: squaring would halve the digits of weak rows.
+    basis, triangle = scipy.linalg.qr(rows.T, mode="economic", overwrite_a=True, check_finite=False)
+    return np.ascontiguousarray(triangle.T), basis, origin
+
+
+def _centered(X: Any) -> tuple[Any, Floats]:
+    if scipy.sparse.issparse(X):
+        return X.astype(np.float64), np.zeros(X.shape[1])
+    origin: Floats = X.mean(axis=0, dtype=np.float64)
+    rows = np.empty(X.shape)
+    np.subtract(X, origin, out=rows, dtype=np.float64)
+    return rows, origin
