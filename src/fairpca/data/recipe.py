@@ -86,7 +86,7 @@ class Recipe:
     positive : str or int
         The value of `label` that counts as 1.
     protected : str
-        The two-group attribute of the presets, one of `derived`, or a column of that name.
+        The name in `splits` of the presets' attribute.
     splits : mapping of str to Split
         Two-group attributes. One that is named like a column reads that column; the others are
         added to the table.
