@@ -1,0 +1,131 @@
+"""Checked data matrices: what X may be, and which column is to blame when it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+__all__ = ["as_matrix", "column_name", "explain_nonfinite", "index_of"]
+
+
+def as_matrix(X: Any, *, user: str) -> Any:
+    """Turn frames into something scikit-learn can check, naming columns that are no numbers.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+        Pandas and polars frames keep their names; a pyarrow table or a lazy frame becomes a frame.
+    user : str
+        Who asks, for messages.
+
+    Returns
+    -------
+    object
+        X itself, or a frame of its columns.
+
+    Raises
+    ------
+    TypeError
+        If X is a Dask collection.
+    ValueError
+        If a column holds text, dates or anything else that is no number.
+    """
+    if type(X).__module__.partition(".")[0] in {"dask", "dask_expr"}:
+        raise TypeError(
+            f"{user} does not take Dask collections. Pass X.compute() if it fits in memory."
+        )
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if not isinstance(frame, nw.DataFrame):
+        return X
+    for name, dtype in frame.schema.items():
+        if not (dtype.is_numeric() or isinstance(dtype, nw.Boolean | nw.Unknown | nw.Object)):
+            example = frame[name].drop_nulls().head(1).to_list()
+            held = f"{dtype} ({example[0]!r}, …)" if example else str(dtype)
+            raise ValueError(
+                f"Input X has a column that is not numeric: {name!r} holds {held}. Encode it first "
+                "(fairpca.data.TableEncoder or sklearn.preprocessing.OneHotEncoder), or drop it."
+            )
+    if frame.implementation.is_pyarrow():
+        return _NamedMatrix(frame)
+    return frame.to_native()
+
+
+def index_of(X: Any) -> Any:
+    """Return the pandas index of X, or None."""
+    return X.index if hasattr(X, "iloc") else None
+
+
+def explain_nonfinite(X: Any, names: Sequence[str] | None, *, first_row: int = 0) -> str:
+    """Say which values of X are not finite, or that finite ones are too large to be summed.
+
+    Parameters
+    ----------
+    X : ndarray or sparse array of shape (n_samples, n_features)
+        The offending data.
+    names : sequence of str or None
+        Column names.
+    first_row : int
+        Number of X's first row in the whole data.
+    """
+    if scipy.sparse.issparse(X):
+        X = X.tocoo()
+        values, rows, columns = X.data, X.row, X.col
+        bad = ~np.isfinite(values)
+        place = [(int(r), int(c)) for r, c in zip(rows[bad], columns[bad], strict=True)]
+        infinite = bool(np.isinf(values).any())
+    else:
+        flags = ~np.isfinite(X)
+        place = [(int(r), int(c)) for r, c in np.argwhere(flags)[:1_000_000]]
+        infinite = bool(flags.any() and np.isinf(X).any())
+    if not place:
+        return (
+            "Input X contains finite values too large to be summed (their squares overflow "
+            "float64). Rescale its columns, for example with sklearn.preprocessing.StandardScaler."
+        )
+    row, column = place[0]
+    count = sum(c == column for _, c in place)
+    others = len({c for _, c in place}) - 1
+    more = f"; {others} more columns are affected" if others else ""
+    kinds = "infinity" if infinite else "NaN"
+    if infinite and any(np.isnan(_value(X, r, c)) for r, c in place[:100]):
+        kinds = "NaN and infinity"
+    return (
+        f"Input X contains {kinds}: column {column_name(names, column)} has {count} such value"
+        f"{'s' if count > 1 else ''} (first in row {row + first_row}){more}. Impute or drop them."
+    )
+
+
+def column_name(names: Sequence[str] | None, column: int) -> str:
+    """Return how to call a column in a message."""
+    return repr(str(names[column])) if names is not None else str(column)
+
+
+def _value(X: Any, row: int, column: int) -> Any:
+    if scipy.sparse.issparse(X):
+        return X.tocsr()[row, column]
+    return X[row, column]
+
+
+class _NamedMatrix:
+    """A pyarrow table in the guise scikit-learn takes names from: columns and an array."""
+
+    def __init__(self, frame: nw.DataFrame[Any]) -> None:
+        self._frame = frame
+        self.columns = frame.columns
+        self.shape = frame.shape
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self._frame.to_numpy(), dtype=dtype)
+
+    def __dataframe__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._frame.to_native().__dataframe__(*args, **kwargs)

@@ -1,0 +1,339 @@
+"""What every estimator here shares: checked input, and a linear map with names.
+
+An estimator's ``fit`` tells its story in four verbs: validate, summarise, solve, store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_is_fitted,
+    validate_data,
+)
+
+from fairpca.data.groups import Attribute, Groups, align_to_index, encode_groups, factorize
+from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
+from fairpca.summaries.base import Floats
+
+__all__ = [
+    "CheckedRows",
+    "LinearProjection",
+    "as_generator",
+    "check_choice",
+    "check_enough_directions",
+    "check_n_components",
+    "deterministic_signs",
+    "is_count",
+]
+
+_BLOCK_BYTES = 8 * 2**20
+CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedRows:
+    """Validated input of ``fit``.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n_samples, n_features)
+        Numbers of any real type; not yet known to be finite.
+    groups : Groups
+        Sensitive attributes; none where the method needs none.
+    sample_weight : ndarray of shape (n_samples,) or None
+        Non-negative weights.
+    stratum : Attribute or None
+        The label y, for label-conditional criteria.
+    strata : tuple
+        The labels within which groups are compared; empty for all rows together.
+    """
+
+    X: Any
+    groups: Groups
+    sample_weight: Floats | None
+    stratum: Attribute | None
+    strata: tuple[Any, ...]
+
+
+class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of estimators whose `transform` is ``(X - mean_) @ components_.T``.
+
+    Subclasses call `_validate`, then `_store`. Constructor parameters used here where a subclass
+    has them: `n_components`, `criterion`, `pos_label`, `combine_attributes`, `missing_groups`.
+    """
+
+    _needs_groups: ClassVar[bool] = True
+    components_: NDArray[Any]
+    mean_: NDArray[Any]
+
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Any:
+        """Fit, then transform the same rows; parameters as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Or a frame, where `set_output` asked for one.
+        """
+        fitted = self.fit(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return fitted.transform(X)
+
+    def transform(self, X: Any) -> Any:
+        """Project rows onto the components; groups are not needed.
+
+        Parameters
+        ----------
+        X : array-like, frame or sparse matrix of shape (n_samples, n_features)
+            Columns as in `fit`: the same names in the same order, where there were names.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            float32 for float32 input, else float64.
+
+        Raises
+        ------
+        ValueError
+            If columns differ from those of `fit`, or X holds NaN or infinity.
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self)
+        X = self._validate_matrix(X, reset=False)
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        Z = np.empty((X.shape[0], len(self.components_)), dtype=dtype)
+        axes = np.asarray(self.components_, dtype=np.float64).T
+        mean = np.asarray(self.mean_, dtype=np.float64)
+        size = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
+        with np.errstate(over="ignore", invalid="ignore"):  # checked on the result
+            for start in range(0, X.shape[0], size):
+                rows = X[start : start + size]
+                rows = rows.toarray() if scipy.sparse.issparse(rows) else rows
+                Z[start : start + size] = np.subtract(rows, mean, dtype=np.float64) @ axes
+        if not np.isfinite(Z.sum()) and not np.isfinite(Z).all():
+            raise ValueError(explain_nonfinite(X, self._names()))
+        return Z
+
+    def inverse_transform(self, Z: Any) -> NDArray[Any]:
+        """Return the points of the original space that projected rows stand for.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n_samples, n_components)
+            Projected rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            ``Z @ components_ + mean_``, units of X.
+
+        Raises
+        ------
+        ValueError
+            If Z has another number of columns than there are components.
+        """
+        check_is_fitted(self)
+        Z = check_array(as_matrix(Z, user=type(self).__name__), dtype=[np.float64, np.float32])
+        if Z.shape[1] != len(self.components_):
+            raise ValueError(
+                f"Z has {Z.shape[1]} columns, but {type(self).__name__} has "
+                f"{len(self.components_)} components."
+            )
+        X: NDArray[Any] = Z @ self.components_.astype(Z.dtype) + self.mean_.astype(Z.dtype)
+        return X
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _validate(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, *, reset: bool = True
+    ) -> CheckedRows:
+        """Check everything ``fit`` was given."""
+        index = index_of(X)
+        X = self._validate_matrix(X, reset=reset)
+        n_samples = X.shape[0]
+        if sensitive_features is None and not self._needs_groups:
+            groups = Groups((), n_samples)
+        else:
+            groups = encode_groups(
+                sensitive_features,
+                n_samples=n_samples,
+                index=index,
+                missing=getattr(self, "missing_groups", "error"),
+                combine=getattr(self, "combine_attributes", "separate"),
+            )
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                align_to_index(sample_weight, index, "sample_weight"),
+                X,
+                dtype=np.float64,
+                ensure_non_negative=True,
+            )
+            if not sample_weight.sum() > 0:
+                raise ValueError("sample_weight is zero for every row: nothing is left to fit.")
+        stratum, strata = self._label(align_to_index(y, index, "y"), groups)
+        return CheckedRows(X, groups, sample_weight, stratum, strata)
+
+    def _validate_matrix(self, X: Any, *, reset: bool) -> Any:
+        X = validate_data(
+            self,
+            as_matrix(X, user=type(self).__name__),
+            reset=reset,
+            accept_sparse="csr",
+            dtype="numeric",
+            ensure_all_finite=False,  # seen in the sums, at no cost, and explained there
+            ensure_min_samples=2 if reset else 1,
+        )
+        return X.astype(np.float64) if X.dtype == object else X
+
+    def _names(self) -> list[str] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else list(names)
+
+    def _label(self, y: Any, groups: Groups) -> tuple[Attribute | None, tuple[Any, ...]]:
+        """Return y as a stratum and its values within which groups are compared."""
+        criterion = getattr(self, "criterion", CRITERIA[0])
+        check_choice("criterion", criterion, CRITERIA)
+        if criterion == CRITERIA[0]:
+            return None, ()
+        if y is None:
+            raise ValueError(f"criterion={criterion!r} compares rows of equal label: pass y.")
+        labels = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False).reshape(-1)
+        if len(labels) != groups.n_samples:
+            raise ValueError(f"y has {len(labels)} rows, X has {groups.n_samples}.")
+        levels, codes = factorize(labels)
+        if (codes < 0).any():
+            raise ValueError(f"y has {(codes < 0).sum()} missing labels.")
+        name = "y" if "y" not in groups.names else "y (label)"
+        stratum = Attribute(name, levels, codes)
+        if criterion == "equalized_odds":
+            return stratum, levels
+        return stratum, (self._positive(levels),)
+
+    def _positive(self, levels: tuple[Any, ...]) -> Any:
+        positive = getattr(self, "pos_label", None)
+        if positive is None and set(levels) <= {0, 1} | {-1, 1}:
+            positive = 1
+        if positive is None:
+            raise ValueError(
+                f"y has the labels {list(levels)}; set pos_label to the one that counts as the "
+                "favourable outcome."
+            )
+        if positive not in levels:
+            raise ValueError(f"no row of y has the label {positive!r}; y has {list(levels)}.")
+        return levels[levels.index(positive)]
+
+    def _store(
+        self, rows: CheckedRows, components: Floats, mean: Floats, variances: Floats, total: float
+    ) -> Self:
+        """Set the fitted attributes that all estimators share.
+
+        Parameters
+        ----------
+        rows : CheckedRows
+            What was fitted.
+        components : ndarray of shape (n_components, n_features)
+            Orthonormal rows.
+        mean : ndarray of shape (n_features,)
+            Units of X.
+        variances : ndarray of shape (n_components,)
+            Variance along each component, squared units of X.
+        total : float
+            Variance of all columns together.
+        """
+        dtype = np.float32 if rows.X.dtype == np.float32 else np.float64
+        self.components_ = deterministic_signs(components).astype(dtype)
+        self.mean_ = mean.astype(dtype)
+        self.explained_variance_ = np.maximum(variances, 0.0).astype(dtype)
+        self.explained_variance_ratio_ = (
+            np.clip(variances / total if total > 0 else 0.0 * variances, 0.0, 1.0)
+        ).astype(dtype)
+        self.n_components_ = len(components)
+        self.groups_ = {a.name: np.array(a.levels) for a in rows.groups.attributes}
+        self.group_counts_ = {a.name: a.counts for a in rows.groups.attributes}
+        self.n_samples_seen_ = int(rows.X.shape[0])
+        return self
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise ValueError unless `value` is one of `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number, Python's or NumPy's, and no boolean."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_n_components(value: Any) -> int | float | None:
+    """Return `n_components` as an int, a share in (0, 1), or None.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if value is None:
+        return None
+    if is_count(value) and value >= 1:
+        return int(value)
+    if isinstance(value, float | np.floating) and 0 < value < 1:
+        return float(value)
+    raise ValueError(
+        "n_components must be a whole number of at least 1, a share of the variance strictly "
+        f"between 0 and 1, or None for all fair directions; got {value!r}."
+    )
+
+
+def check_enough_directions(n_components: Any, available: int, removed: int, why: str) -> None:
+    """Raise ValueError if more components are asked for than there are fair directions."""
+    if isinstance(n_components, int) and n_components > available:
+        raise ValueError(
+            f"n_components={n_components} is more than the {available} directions left: {why}, "
+            f"and {removed} of them tell the groups apart. Ask for at most {available}"
+            + (", or lower n_unfair." if removed else ".")
+        )
+    if available < 1:
+        raise ValueError(
+            f"no direction is left: {why}, and all of them tell the groups apart. Lower n_unfair."
+        )
+
+
+def deterministic_signs(components: Floats) -> Floats:
+    """Flip rows so that each one's entry largest in magnitude is positive."""
+    largest = np.argmax(np.abs(components), axis=1)
+    signs = np.sign(components[np.arange(len(components)), largest])
+    signs[signs == 0] = 1.0
+    flipped: Floats = components * signs[:, None]
+    return flipped
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """Return a generator that leaves NumPy's global one alone; None gives a fixed start."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    return np.random.default_rng(0 if random_state is None else random_state)
