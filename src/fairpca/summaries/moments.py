@@ -1,6 +1,6 @@
 """Exact group moments: per cell of rows its count, weight, mean and scatter matrix.
 
-One pass, any batch sizes, mergeable: scatters are taken about each block's own mean in float64 and
+One pass, any batch sizes, mergeable: scatters are taken in float64 about a point near the rows and
 joined by A = A₁ + A₂ + w₁w₂/(w₁+w₂) δδᵀ with δ = μ₂ − μ₁ (Chan, Golub & LeVeque 1983), so a large
 common offset of the data costs no digits.
 """
@@ -28,6 +28,7 @@ _BLOCK_BYTES = (
     8 * 2**20
 )  # a block of rows in flight: fits the cache, long enough for full BLAS speed
 _MIN_BLOCK_ROWS = 256
+_REFERENCE_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,55 +239,53 @@ class GroupMoments(GroupSummary):
 
 def _scatter_by_cell(cells: Cells) -> tuple[Floats, Floats, Floats]:
     """Return the origin, and the mean and scatter of each cell's rows."""
-    X, codes, sample_weight = cells.X, cells.codes, cells.sample_weight
-    n_cells, d = len(cells.keys), X.shape[1]
-    origin = None
-    means, scatter = np.zeros((n_cells, d)), np.zeros((n_cells, d, d))
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=n_cells))
+    n_cells, d = len(cells.keys), cells.X.shape[1]
+    references, means, scatter = (np.zeros((n_cells, *s)) for s in ((d,), (d,), (d, d)))
+    order = np.argsort(cells.codes, kind="stable")
+    ends = np.cumsum(np.bincount(cells.codes, minlength=n_cells))
     for cell, end in enumerate(ends):
-        weight = 0.0
-        for chosen, block, reference in _blocks(X, order[ends[cell - 1] if cell else 0 : end]):
-            origin = reference if origin is None else origin
-            w = None if sample_weight is None else sample_weight[chosen]
-            mean, block_weight = _add_scatter(block, w, scatter[cell])
-            mean += reference - origin
-            _add_between(scatter[cell], (weight, means[cell]), (block_weight, mean), triangle=True)
-            weight += block_weight
-            means[cell] += (mean - means[cell]) * (block_weight / weight)
+        rows = order[ends[cell - 1] if cell else 0 : end]
+        references[cell] = _reference(cells.X, rows)
+        for chosen, block in _blocks(cells.X, rows, references[cell]):
+            w = None if cells.sample_weight is None else cells.sample_weight[chosen]
+            means[cell] += (np.ones(len(block)) if w is None else w) @ block
+            _add_gram(_weighted(block, w), scatter[cell])
+        means[cell] /= cells.weights[cell]
+        _add_gram(means[cell : cell + 1], scatter[cell], -cells.weights[cell])
         _mirror(scatter[cell])
-    assert origin is not None  # noqa: S101 - there is at least one row
-    return origin, means, scatter
+    return references[0], means + (references - references[0]), scatter
 
 
 def _scatter_pooled(cells: Cells) -> tuple[Floats, Floats, Floats]:
     """Return the origin, each cell's mean, and the sum of the cells' scatters."""
-    X, codes, sample_weight = cells.X, cells.codes, cells.sample_weight
-    n_cells, (n, d) = len(cells.keys), X.shape
-    origin = None
+    n_cells, (n, d) = len(cells.keys), cells.X.shape
+    origin = _reference(cells.X, np.arange(min(n, _REFERENCE_ROWS)))
     sums, scatter = np.zeros((n_cells, d)), np.zeros((1, d, d))
-    mean, weight = np.zeros(d), 0.0
-    for chosen, block, reference in _blocks(X, np.arange(n)):
-        origin = reference if origin is None else origin
-        w = None if sample_weight is None else sample_weight[chosen]
-        sums += _cell_sums(block, codes[chosen], n_cells, w)
-        block_weights = np.bincount(codes[chosen], w, minlength=n_cells)
-        sums += block_weights[:, None] * (reference - origin)
-        block_mean, block_weight = _add_scatter(block, w, scatter[0])
-        block_mean += reference - origin
-        _add_between(scatter[0], (weight, mean), (block_weight, block_mean), triangle=True)
-        weight += block_weight
-        mean += (block_mean - mean) * (block_weight / weight)
+    for chosen, block in _blocks(cells.X, np.arange(n), origin):
+        w = None if cells.sample_weight is None else cells.sample_weight[chosen]
+        sums += _cell_sums(block, cells.codes[chosen], n_cells, w)
+        _add_gram(_weighted(block, w), scatter[0])
     means = sums / cells.weights[:, None]
-    for cell_weight, deviation in zip(cells.weights, means - mean, strict=True):
-        _add_gram(deviation[None, :], scatter[0], -cell_weight)
+    for weight, mean in zip(cells.weights, means, strict=True):
+        _add_gram(mean[None, :], scatter[0], -weight)
     _mirror(scatter[0])
-    assert origin is not None  # noqa: S101 - there is at least one row
     return origin, means, scatter
 
 
-def _blocks(X: Any, rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], Floats, Floats]]:
-    """Yield row numbers, a float64 copy of those rows less a reference point, and that point."""
+def _reference(X: Any, rows: NDArray[np.intp]) -> Floats:
+    """Return a point about which sums may be taken without losing digits: an early mean.
+
+    Scatter about it exceeds the scatter sought by at most about n / `_REFERENCE_ROWS`, whatever the
+    order of the rows, for the early rows are part of the data.
+    """
+    mean: Floats = _dense_rows(X, rows[:_REFERENCE_ROWS]).mean(axis=0, dtype=np.float64)
+    return mean
+
+
+def _blocks(
+    X: Any, rows: NDArray[np.intp], reference: Floats
+) -> Iterator[tuple[NDArray[np.intp], Floats]]:
+    """Yield row numbers and a float64 copy of those rows less the reference; a reused buffer."""
     d = X.shape[1]
     size = max(_MIN_BLOCK_ROWS, _BLOCK_BYTES // (8 * max(d, 1)))
     buffer = np.empty((min(size, len(rows)), d))
@@ -300,34 +299,20 @@ def _blocks(X: Any, rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], 
             raw = np.take(X, chosen, axis=0, out=block, mode="clip")  # spares a fresh copy
         else:
             raw = _dense_rows(X, chosen)
-        reference: Floats = raw.mean(axis=0, dtype=np.float64)
         np.subtract(raw, reference, out=block, dtype=np.float64)
-        yield chosen, block, reference
+        yield chosen, block
+
+
+def _weighted(block: Floats, weights: Floats | None) -> Floats:
+    """Scale rows by the roots of their weights, in place."""
+    if weights is not None:
+        block *= np.sqrt(weights)[:, None]
+    return block
 
 
 def _dense_rows(X: Any, rows: Any) -> NDArray[Any]:
     chosen = X[rows]
     return chosen.toarray() if scipy.sparse.issparse(chosen) else np.asarray(chosen)
-
-
-def _add_scatter(block: Floats, weights: Floats | None, scatter: Floats) -> tuple[Floats, float]:
-    """Add a block's scatter about its own mean; return that mean and the block's weight.
-
-    The block may be overwritten. Only the lower triangle of `scatter` is kept up.
-    """
-    if weights is None:
-        total = float(len(block))
-        # The reference is the mean but for rounding, so this correction is small: no cancellation.
-        mean: Floats = np.ones(len(block)) @ block / total
-        _add_gram(block, scatter)
-        _add_gram(mean[None, :], scatter, -total)
-    else:
-        total = float(weights.sum())
-        mean = weights @ block / total
-        block -= mean
-        block *= np.sqrt(weights)[:, None]
-        _add_gram(block, scatter)
-    return mean, total
 
 
 def _cell_sums(
@@ -351,21 +336,13 @@ def _add_gram(block: Floats, scatter: Floats, scale: float = 1.0) -> None:
 
 
 def _add_between(
-    scatter: Floats,
-    first: tuple[float, Floats],
-    second: tuple[float, Floats],
-    *,
-    triangle: bool = False,
+    scatter: Floats, first: tuple[float, Floats], second: tuple[float, Floats]
 ) -> None:
-    """Add w₁w₂/(w₁+w₂) δδᵀ in place; `triangle` is a hint that only half of it is needed."""
+    """Add w₁w₂/(w₁+w₂) δδᵀ in place, for (weight, mean) of two sets of rows."""
     weight = first[0] * second[0]
     if weight:
         delta = second[1] - first[1]
-        weight /= first[0] + second[0]
-        if triangle:
-            _add_gram(delta[None, :], scatter, weight)
-        else:
-            scatter += np.outer(weight * delta, delta)
+        scatter += np.outer(weight / (first[0] + second[0]) * delta, delta)
 
 
 def _mirror(matrix: Floats, block: int = 512) -> None:
