@@ -366,7 +366,9 @@ def _as_array(features: Any) -> NDArray[Any]:
     if isinstance(features, np.ndarray):
         return features
     # np.asarray would turn [1, "a", None] into text and so invent the labels "1" and "None".
-    items: Sequence[Any] = list(features)
+    items: Sequence[Any] = (
+        features.to_pylist() if hasattr(features, "to_pylist") else list(features)
+    )
     if items and isinstance(items[0], list | tuple | np.ndarray):
         widths = {len(row) for row in items}
         if len(widths) > 1:

@@ -8,7 +8,6 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
 __all__ = ["as_matrix", "column_name", "explain_nonfinite", "index_of"]
 
@@ -52,8 +51,6 @@ def as_matrix(X: Any, *, user: str) -> Any:
                 f"Input X has a column that is not numeric: {name!r} holds {held}. Encode it first "
                 "(fairpca.data.TableEncoder or sklearn.preprocessing.OneHotEncoder), or drop it."
             )
-    if frame.implementation.is_pyarrow():
-        return _NamedMatrix(frame)
     return frame.to_native()
 
 
@@ -111,21 +108,3 @@ def _value(X: Any, row: int, column: int) -> Any:
     if scipy.sparse.issparse(X):
         return X.tocsr()[row, column]
     return X[row, column]
-
-
-class _NamedMatrix:
-    """A pyarrow table in the guise scikit-learn takes names from: columns and an array."""
-
-    def __init__(self, frame: nw.DataFrame[Any]) -> None:
-        self._frame = frame
-        self.columns = frame.columns
-        self.shape = frame.shape
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self._frame.to_numpy(), dtype=dtype)
-
-    def __dataframe__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._frame.to_native().__dataframe__(*args, **kwargs)

@@ -190,8 +190,8 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 dtype=np.float64,
                 ensure_non_negative=True,
             )
-            if not sample_weight.sum() > 0:
-                raise ValueError("sample_weight is zero for every row: nothing is left to fit.")
+            if not (sample_weight > 0).any():  # older scikit-learn lets this pass
+                raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
         stratum, strata = self._label(align_to_index(y, index, "y"), groups)
         return CheckedRows(X, groups, sample_weight, stratum, strata)
 

@@ -280,7 +280,7 @@ class MomentMatchingPCA(LinearProjection):
             n_components,
             available,
             len(unfair) if exact else 0,
-            f"X has {n} rows and {d} columns, so at most {min(n, d)} directions",
+            f"X has n_samples={n} and n_features={d}, so at most {min(n, d)} directions",
         )
         covariance = moments.covariance(ddof=1)
         result = constrained_components(
