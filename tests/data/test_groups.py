@@ -120,6 +120,8 @@ def test_foreign_and_ambiguous_index_labels_are_an_error():
     ("labels", "error", "message"),
     [
         (None, ValueError, "sensitive_features is required"),
+        ("sex", TypeError, "holds no labels"),
+        (3, TypeError, "holds no labels"),
         ([1, 2], ValueError, "has 2 rows, X has 3"),
         (["a", "a", "a"], ValueError, r"only one group \('a'\)"),
         ([None, None, None], ValueError, "3 missing labels"),

@@ -365,6 +365,11 @@ def _as_array(features: Any) -> NDArray[Any]:
         return values
     if isinstance(features, np.ndarray):
         return features
+    if isinstance(features, str | bytes) or not hasattr(features, "__iter__"):
+        raise TypeError(
+            f"sensitive_features is {features!r}, which holds no labels: pass one label per row, "
+            "for example the column itself, frame['sex']."
+        )
     # np.asarray would turn [1, "a", None] into text and so invent the labels "1" and "None".
     items: Sequence[Any] = (
         features.to_pylist() if hasattr(features, "to_pylist") else list(features)

@@ -192,7 +192,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             )
             if not (sample_weight > 0).any():  # older scikit-learn lets this pass
                 raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
-        stratum, strata = self._label(align_to_index(y, index, "y"), groups)
+        stratum, strata = self._label(y, groups, index)
         return CheckedRows(X, groups, sample_weight, stratum, strata)
 
     def _validate_matrix(self, X: Any, *, reset: bool) -> Any:
@@ -211,7 +211,9 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else list(names)
 
-    def _label(self, y: Any, groups: Groups) -> tuple[Attribute | None, tuple[Any, ...]]:
+    def _label(
+        self, y: Any, groups: Groups, index: Any
+    ) -> tuple[Attribute | None, tuple[Any, ...]]:
         """Return y as a stratum and its values within which groups are compared."""
         criterion = getattr(self, "criterion", CRITERIA[0])
         check_choice("criterion", criterion, CRITERIA)
@@ -219,6 +221,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             return None, ()
         if y is None:
             raise ValueError(f"criterion={criterion!r} compares rows of equal label: pass y.")
+        y = align_to_index(y, index, "y")
         labels = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False).reshape(-1)
         if len(labels) != groups.n_samples:
             raise ValueError(f"y has {len(labels)} rows, X has {groups.n_samples}.")

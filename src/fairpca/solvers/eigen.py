@@ -95,6 +95,8 @@ def lanczos_eigenpairs(
         converged = True
     except ArpackNoConvergence as error:
         values, vectors, converged = error.eigenvalues, error.eigenvectors, False
+    ascending = np.argsort(values)  # ARPACK's order is its own where it stopped early
+    values, vectors = values[ascending], vectors[:, ascending]
     return *_leading(values, vectors, k, which), converged
 
 
@@ -112,5 +114,8 @@ def orthonormalize(vectors: Floats, *, against: Floats | None = None) -> Floats:
 
 
 def _leading(values: Floats, vectors: Floats, k: int, which: Which) -> tuple[Floats, Floats]:
-    order = np.argsort(-(values if which == "largest" else np.abs(values)), kind="stable")[:k]
+    """The first k of pairs given in ascending order of value."""
+    if which == "largest":  # a view: the vectors may be as large as the matrix
+        return values[::-1][:k], vectors[:, ::-1][:, :k]
+    order = np.argsort(-np.abs(values), kind="stable")[:k]
     return values[order], vectors[:, order]
