@@ -114,7 +114,7 @@ def orthonormalize(vectors: Floats, *, against: Floats | None = None) -> Floats:
 
 
 def _leading(values: Floats, vectors: Floats, k: int, which: Which) -> tuple[Floats, Floats]:
-    """The first k of pairs given in ascending order of value."""
+    """Return the first k of pairs given in ascending order of value."""
     if which == "largest":  # a view: the vectors may be as large as the matrix
         return values[::-1][:k], vectors[:, ::-1][:, :k]
     order = np.argsort(-np.abs(values), kind="stable")[:k]
