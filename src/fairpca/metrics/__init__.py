@@ -1,1 +1,46 @@
-"""Metrics."""
+"""Measures of a representation: what it keeps, what it gives away, what a classifier makes of it.
+
+Functions of arrays or frames and group labels; none needs an estimator of this package.
+"""
+
+from fairpca.metrics._group_rates import GroupRates
+from fairpca.metrics.discrepancy import (
+    GroupDiscrepancy,
+    PermutationTest,
+    median_bandwidth,
+    mmd_permutation_test,
+    mmd_squared,
+    mmd_squared_by_pair,
+)
+from fairpca.metrics.downstream import (
+    DownstreamResult,
+    downstream,
+    downstream_published_train_on_test,
+)
+from fairpca.metrics.leakage import LeakageScore, attribute_leakage, linear_probe_unfairness
+from fairpca.metrics.variance import (
+    PafoGaps,
+    communalities,
+    explained_variance_ratio,
+    pafo_gaps,
+)
+
+__all__ = [
+    "DownstreamResult",
+    "GroupDiscrepancy",
+    "GroupRates",
+    "LeakageScore",
+    "PafoGaps",
+    "PermutationTest",
+    "attribute_leakage",
+    "communalities",
+    "downstream",
+    "downstream_published_train_on_test",
+    "explained_variance_ratio",
+    "linear_probe_unfairness",
+    "median_bandwidth",
+    "mmd_permutation_test",
+    "mmd_squared",
+    "mmd_squared_by_pair",
+    "pafo_gaps",
+]

@@ -1,0 +1,228 @@
+"""What a classifier trained on a representation achieves, and how differently it treats groups.
+
+Accuracy, and the largest differences between groups in selection rate (Δ_DP), true positive rate
+(Δ_EOP), and true or false positive rate (Δ_EOD). Group rates come from fairlearn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+
+from fairpca.data.groups import Label, sorted_labels
+from fairpca.metrics._group_rates import GroupRates, group_rates, published_gaps
+from fairpca.metrics._inputs import checked_groups, checked_labels, checked_rows
+
+__all__ = ["DownstreamResult", "downstream", "downstream_published_train_on_test"]
+
+
+@dataclass(frozen=True)
+class DownstreamResult:
+    """Accuracy of a classifier and its differences between groups.
+
+    Parameters
+    ----------
+    accuracy : float
+    demographic_parity_difference : float
+        Δ_DP; like the next two in [0, 1], NaN where undefined, and the largest over attributes.
+    equal_opportunity_difference : float
+        Δ_EOP.
+    equalized_odds_difference : float
+        Δ_EOD.
+    by_attribute : mapping of str to GroupRates
+        Rates of every group. (The published protocol defines its differences otherwise, so there
+        they do not follow from these rates.)
+    positive_label : hashable
+        The label of y that counts as selected.
+    protocol : str
+        "train on train, test on test", or "published: trained and evaluated on the test rows".
+    """
+
+    accuracy: float
+    demographic_parity_difference: float
+    equal_opportunity_difference: float
+    equalized_odds_difference: float
+    by_attribute: Mapping[str, GroupRates]
+    positive_label: Label
+    protocol: str
+
+
+def downstream(
+    Z_train: Any,
+    y_train: Any,
+    Z_test: Any,
+    y_test: Any,
+    sensitive_features_test: Any,
+    *,
+    classifier: Any = "kernel_svm",
+    positive_label: Label = None,
+    random_state: int | None = 2023,
+) -> DownstreamResult:
+    """Train a classifier on training rows, and measure it and its group differences on test rows.
+
+    Parameters
+    ----------
+    Z_train, Z_test : array-like or frame of shape (n_samples, n_components)
+    y_train, y_test : array-like or Series of shape (n_samples,)
+        Labels of two classes, in any coding.
+    sensitive_features_test : array-like, Series or frame
+        Of the test rows; the classifier never sees them.
+    classifier : {"kernel_svm", "linear_svm", "mlp", "logistic"} or classifier
+        The published ones: SVC(C=1, gamma=1), LinearSVC(C=1), MLP with hidden layers of 10 and 5;
+        or logistic regression on standardised columns; or any scikit-learn classifier.
+    positive_label : hashable, optional
+        The favourable class; the last of the sorted labels by default.
+    random_state : int or None
+        Of the named classifiers.
+
+    Returns
+    -------
+    DownstreamResult
+
+    Raises
+    ------
+    ValueError
+        If y does not have two classes, the test has classes or columns unknown to the training
+        rows, lengths differ, or values are missing.
+    ImportError
+        If fairlearn is not installed.
+
+    Warns
+    -----
+    UserWarning
+        Where a group has no positives (or negatives), which leaves its rates undefined: they and
+        the differences that need them are NaN, not 0.
+
+    References
+    ----------
+    Lee et al. (2022), Fast and efficient MMD-based fair PCA, Definitions 2–4.
+
+    Examples
+    --------
+    >>> Z, y, s = [[0.0], [1.0], [0.0], [1.0]], ["no", "yes", "no", "yes"], ["a", "a", "b", "b"]
+    >>> result = downstream(Z, y, Z, y, s, classifier="linear_svm")
+    >>> result.accuracy, result.demographic_parity_difference
+    (1.0, 0.0)
+    """
+    train, test = checked_rows(Z_train, "Z_train"), checked_rows(Z_test, "Z_test")
+    if train.shape[1] != test.shape[1]:
+        raise ValueError(f"Z_train has {train.shape[1]} columns, Z_test {test.shape[1]}.")
+    groups = checked_groups(sensitive_features_test, Z_test, test.shape[0])
+    labels_train = checked_labels(y_train, Z_train, train.shape[0], "y_train")
+    labels_test = checked_labels(y_test, Z_test, test.shape[0], "y_test")
+    positive = _positive_label(labels_train, labels_test, positive_label)
+    truth = labels_test == positive
+    model = _model(classifier, random_state).fit(train, labels_train == positive)
+    predicted = np.asarray(model.predict(test), dtype=bool)
+    rates = group_rates(truth, predicted, groups)
+    return DownstreamResult(
+        accuracy=float(np.mean(predicted == truth)),
+        demographic_parity_difference=_largest([r.selection_difference for r in rates]),
+        equal_opportunity_difference=_largest([r.true_positive_difference for r in rates]),
+        equalized_odds_difference=_largest([r.odds_difference for r in rates]),
+        by_attribute={r.attribute: r for r in rates},
+        positive_label=positive,
+        protocol="train on train, test on test",
+    )
+
+
+def downstream_published_train_on_test(
+    Z_test: Any,
+    y_test: Any,
+    sensitive_features_test: Any,
+    *,
+    classifier: Any = "kernel_svm",
+    positive_label: Label = None,
+    random_state: int | None = 2023,
+) -> DownstreamResult:
+    """Reproduce the published numbers: a classifier trained and evaluated on the same test rows.
+
+    Not an estimate of anything on new data; `downstream` is. The published differences are
+    Δ_DP as usual, Δ_EOP = max − min over groups of P(ŷ = 1, y = 1 | s), which divides by the whole
+    group and not by its positives, and Δ_EOD = max(Δ_EOP, Δ_DP).
+
+    Parameters and errors are those of `downstream`.
+
+    References
+    ----------
+    Lee et al. (2022), Table 1; Lee et al. (2023), Tables 2–4.
+
+    Examples
+    --------
+    >>> Z, y, s = [[0.0], [1.0], [0.0], [1.0]], [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> downstream_published_train_on_test(Z, y, s).accuracy
+    1.0
+    """
+    test = checked_rows(Z_test, "Z_test")
+    groups = checked_groups(sensitive_features_test, Z_test, test.shape[0])
+    labels = checked_labels(y_test, Z_test, test.shape[0], "y_test")
+    positive = _positive_label(labels, labels, positive_label)
+    truth = labels == positive
+    predicted = np.asarray(_model(classifier, random_state).fit(test, truth).predict(test), bool)
+    gaps = [published_gaps(truth, predicted, attribute) for attribute in groups.attributes]
+    return DownstreamResult(
+        accuracy=float(np.mean(predicted == truth)),
+        demographic_parity_difference=_largest([dp for dp, _ in gaps]),
+        equal_opportunity_difference=_largest([eop for _, eop in gaps]),
+        equalized_odds_difference=_largest([max(gap) for gap in gaps]),
+        by_attribute={r.attribute: r for r in group_rates(truth, predicted, groups)},
+        positive_label=positive,
+        protocol="published: trained and evaluated on the test rows",
+    )
+
+
+_CLASSIFIERS: dict[str, Callable[[int | None], Any]] = {
+    "kernel_svm": lambda seed: SVC(C=1.0, gamma=1.0, random_state=seed),
+    "linear_svm": lambda seed: LinearSVC(C=1.0, random_state=seed),
+    "mlp": lambda seed: MLPClassifier(
+        hidden_layer_sizes=(10, 5), max_iter=10_000, random_state=seed
+    ),
+    "logistic": lambda seed: make_pipeline(
+        StandardScaler(), LogisticRegression(max_iter=1000, random_state=seed)
+    ),
+}
+
+
+def _model(classifier: Any, random_state: int | None) -> Any:
+    if isinstance(classifier, str):
+        if classifier not in _CLASSIFIERS:
+            raise ValueError(
+                f"classifier must be among {sorted(_CLASSIFIERS)} or a classifier with fit and "
+                f"predict, got {classifier!r}."
+            )
+        return _CLASSIFIERS[classifier](random_state)
+    if not (hasattr(classifier, "fit") and hasattr(classifier, "predict")):
+        raise TypeError(
+            f"classifier must be among {sorted(_CLASSIFIERS)} or have fit and predict, got a "
+            f"{type(classifier).__name__}."
+        )
+    return clone(classifier)
+
+
+def _positive_label(y_train: NDArray[Any], y_test: NDArray[Any], positive_label: Label) -> Label:
+    labels = sorted_labels(set(y_train.tolist()))
+    if len(labels) != 2:
+        raise ValueError(f"y must have two classes in the rows trained on, got {list(labels)}.")
+    unknown = sorted_labels(set(y_test.tolist()) - set(labels))
+    if unknown:
+        raise ValueError(f"y_test has labels {list(unknown)}, y_train only {list(labels)}.")
+    if positive_label is None:
+        return labels[1]
+    if positive_label not in labels:
+        raise ValueError(f"positive_label {positive_label!r} is not a label of y: {list(labels)}.")
+    return positive_label
+
+
+def _largest(values: list[float]) -> float:
+    """Return the largest value; NaN if any is NaN, which max() would depend on the order for."""
+    return float(np.max(values))

@@ -1,0 +1,158 @@
+"""What loadings keep of the data, and how close they come to a fair optimum."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpca.metrics._inputs import checked_loadings, checked_rows
+
+__all__ = ["PafoGaps", "communalities", "explained_variance_ratio", "pafo_gaps"]
+
+BLOCK_ROWS = 4096
+
+
+class PafoGaps(NamedTuple):
+    """Distance from the fair optimum: in variance and in fairness.
+
+    Parameters
+    ----------
+    optimality : float
+        ε_o, variance in squared units of X; negative where unfair directions buy more variance
+        than the fair optimum has.
+    fairness : float
+        ε_f in [0, 1]: cosine of the smallest angle to the unfair subspace; 0 when orthogonal.
+    """
+
+    optimality: float
+    fairness: float
+
+
+def explained_variance_ratio(X: Any, components: Any) -> float:
+    """Return the share of the variance of X that the components keep, tr(VᵀΣV) / tr(Σ).
+
+    Parameters
+    ----------
+    X : array-like or frame of shape (n_samples, n_features)
+        Σ is taken about the mean of these rows, so held-out data may be given.
+    components : array-like of shape (n_components, n_features)
+        Orthonormal rows. Others are an error: their "share" could exceed one.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0.0 where X is constant.
+
+    Raises
+    ------
+    ValueError
+        If the rows are not orthonormal, or the numbers of features differ.
+
+    Examples
+    --------
+    >>> explained_variance_ratio([[0.0, 0.0], [2.0, 1.0], [4.0, 2.0]], [[1.0, 0.0]])
+    0.8
+    """
+    rows = checked_rows(X, "X")
+    V = checked_loadings(components)
+    if V.shape[1] != rows.shape[1]:
+        raise ValueError(
+            f"components have {V.shape[1]} features, X has {rows.shape[1]} columns: they must "
+            "be the columns the components were fitted on."
+        )
+    first = rows[:1]
+    mean = first[0] + (rows - first).mean(axis=0)
+    kept = total = 0.0
+    for start in range(0, rows.shape[0], BLOCK_ROWS):
+        block = rows[start : start + BLOCK_ROWS] - mean
+        total += float(np.einsum("ij,ij->", block, block))
+        scores = block @ V.T
+        kept += float(np.einsum("ij,ij->", scores, scores))
+    return kept / total if total > 0.0 else 0.0
+
+
+def communalities(components: Any) -> NDArray[np.float64]:
+    """Return each feature's communality, the sum of its squared loadings: the diagonal of V Vᵀ.
+
+    Parameters
+    ----------
+    components : array-like of shape (n_components, n_features)
+        Orthonormal rows.
+
+    Returns
+    -------
+    ndarray of shape (n_features,)
+        In [0, 1]: the share of the feature's axis that lies in the subspace. They sum to
+        n_components.
+
+    Examples
+    --------
+    >>> communalities([[0.6, 0.8, 0.0]])
+    array([0.36, 0.64, 0.  ])
+    """
+    V = checked_loadings(components)
+    sums: NDArray[np.float64] = np.einsum("kj,kj->j", V, V)
+    return sums
+
+
+def pafo_gaps(components: Any, unfair_subspace: Any, covariance: Any, optimum: Any) -> PafoGaps:
+    """Return (ε_o, ε_f): how far components are from optimal and from fair.
+
+    ε_o = tr(V*ᵀΣV*) − tr(VᵀΣV), ε_f = ‖U Uᵀ V‖₂, the two quantities bounded by a probably
+    approximately fair and optimal (PAFO) learner.
+
+    Parameters
+    ----------
+    components : array-like of shape (n_components, n_features)
+        Orthonormal rows, Vᵀ.
+    unfair_subspace : array-like of shape (n_unfair, n_features)
+        Orthonormal rows, Uᵀ; with no rows ε_f is 0.
+    covariance : array-like of shape (n_features, n_features)
+        Σ.
+    optimum : array-like of shape (n_components, n_features), or float
+        The fair optimum V*ᵀ, or the variance tr(V*ᵀΣV*) that it keeps.
+
+    Returns
+    -------
+    PafoGaps
+        A named tuple (optimality, fairness).
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or rows are not orthonormal.
+
+    References
+    ----------
+    Lee et al. (2023), Fair streaming principal component analysis, Definition 2.
+
+    Examples
+    --------
+    >>> pafo_gaps([[1.0, 0.0]], [[1.0, 0.0]], [[2.0, 0.0], [0.0, 1.0]], [[0.0, 1.0]])
+    PafoGaps(optimality=-1.0, fairness=1.0)
+    """
+    V = checked_loadings(components)
+    U = np.asarray(unfair_subspace, dtype=np.float64)
+    U = checked_loadings(unfair_subspace, "unfair_subspace") if U.size else U.reshape(0, V.shape[1])
+    S = checked_rows(covariance, "covariance")
+    if U.shape[1] != V.shape[1] or S.shape != (V.shape[1], V.shape[1]):
+        raise ValueError(
+            f"components {V.shape}, unfair_subspace {U.shape} and covariance {S.shape} do not fit: "
+            "give (n_components, n_features), (n_unfair, n_features), (n_features, n_features)."
+        )
+    best = float(optimum) if np.ndim(optimum) == 0 else _kept(_optimum(optimum, V.shape), S)
+    fairness = float(np.linalg.norm(U @ V.T, ord=2)) if U.size else 0.0
+    return PafoGaps(best - _kept(V, S), fairness)
+
+
+def _optimum(optimum: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    best = checked_loadings(optimum, "optimum")
+    if best.shape != shape:
+        raise ValueError(f"optimum has shape {best.shape}, components have {shape}.")
+    return best
+
+
+def _kept(V: NDArray[np.float64], covariance: NDArray[np.float64]) -> float:
+    return float(np.einsum("kj,kj->", V @ covariance, V))
