@@ -103,7 +103,8 @@ def mmd_squared(
     Z : array-like or frame of shape (n_samples, n_components)
         The representation.
     sensitive_features : array-like, Series or frame
-        Group labels, shape (n_samples,) or (n_samples, n_attributes); any labels that split the rows alike give the same value.
+        Group labels, shape (n_samples,) or (n_samples, n_attributes). Any labels that split the
+        rows alike give the same value.
     bandwidth : "median" or float
         σ, in the units of Z. To compare representations, fix one number for all of them: published
         experiments use `median_bandwidth` of the training rows' PCA projection.

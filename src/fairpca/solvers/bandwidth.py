@@ -7,8 +7,9 @@ what lies below it and keeps what lies inside. Time O(n²k); memory a few MiB, n
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,9 @@ FEW_PAIRS = 1 << 21
 KEEP = 1 << 23
 """At most so many distances (64 MiB) are kept in one pass."""
 SAMPLE = 1 << 20
-SETTLED = 1e-14
-"""A bracket narrower than this, relative, is the answer: its ends differ by rounding only."""
 
 
-def resolve_bandwidth(bandwidth: float | Literal["median"], Z: NDArray[Any]) -> float:
+def resolve_bandwidth(bandwidth: object, Z: NDArray[Any]) -> float:
     """Return the number that `bandwidth` stands for.
 
     Raises
@@ -134,44 +133,63 @@ def _median_of_all_pairs(rows: NDArray[np.float64]) -> float:
     near_zero = sample[int(0.45 * sample.size)]
     direct = bool(np.finfo(float).eps * largest > 1e-13 * near_zero)
     tiles = DistanceTiles(rows, direct=direct)
-    ranks = ((n_pairs - 1) // 2, n_pairs // 2)
-    median = _mean_of_ranks(tiles, ranks, n_pairs, sample)
+    median = _middle(tiles, 0, n_pairs, sample)
     if median > 0.0:
         return median
-    n_zero = n_pairs - _scan(tiles, np.nextafter(0.0, 1.0), np.inf)[1]
+    n_zero = _split(tiles, 0.0, np.inf).at_low
     _warn_zero(n_zero, n_pairs)
-    n_positive = n_pairs - n_zero
-    if n_positive == 0:  # differences too small to square
-        return 0.5
-    ranks = (n_zero + (n_positive - 1) // 2, n_zero + n_positive // 2)
-    return _mean_of_ranks(tiles, ranks, n_pairs, sample)
+    return _middle(tiles, n_zero, n_pairs, sample) if n_zero < n_pairs else 0.5
 
 
-def _mean_of_ranks(
-    tiles: DistanceTiles, ranks: tuple[int, int], n_pairs: int, sample: NDArray[np.float64]
-) -> float:
-    """Mean of two neighbouring order statistics of all pairs (ranks count from 0).
+def _middle(tiles: DistanceTiles, first: int, n_pairs: int, sample: NDArray[np.float64]) -> float:
+    """Median of all distances but the `first` smallest: the mean of the middle two."""
+    left = first + (n_pairs - first - 1) // 2
+    right = first + (n_pairs - first) // 2
+    value, n_up_to_value = _select(tiles, left, n_pairs, sample)
+    if right < n_up_to_value:
+        return value
+    following = min(
+        (float(np.min(v[v > value], initial=np.inf)) for v in _values(tiles)), default=np.inf
+    )
+    return 0.5 * (value + following)
 
-    `sample` (sorted) only proposes brackets: counting decides, and a bracket that holds too much
-    is sampled again from inside.
+
+def _select(
+    tiles: DistanceTiles, rank: int, n_pairs: int, sample: NDArray[np.float64]
+) -> tuple[float, int]:
+    """Return the distance of this rank (from 0), and how many are no larger.
+
+    `sample` (sorted) only proposes pivots: counting decides. Every pass either finds the value or
+    leaves an open interval (low, high) with fewer distances in it.
     """
-    below, inside = 0, n_pairs  # what the sample stands for
-    spread = 3.0
+    low, high, below, inside = -np.inf, np.inf, 0, n_pairs
     while True:
-        share = np.array([(rank - below) / inside for rank in ranks])
-        margin = spread / np.sqrt(sample.size) + 1.0 / sample.size
-        low = _quantile(sample, share[0] - margin, -np.inf)
-        high = _quantile(sample, share[1] + margin, np.inf)
-        n_below, n_inside, kept = _scan(tiles, low, high)
-        if ranks[0] < n_below or ranks[1] >= n_below + n_inside:
-            spread *= 8.0  # the sample misled: look wider
-        elif kept.size == n_inside:
-            position = [rank - n_below for rank in ranks]
-            return float(np.mean(np.partition(kept, position)[position]))
-        elif high - low <= SETTLED * high:
-            return 0.5 * (low + high)
+        share = (rank + 0.5 - below) / inside
+        margin = min(0.25, 3.0 / np.sqrt(max(sample.size, 1)))
+        pivots = (
+            _quantile(sample, share - margin, low),
+            _quantile(sample, share + margin, high),
+        )
+        split = _split(tiles, *pivots)
+        start = split.below + split.at_low
+        stop = start + split.between
+        if rank < split.below:
+            high, inside = pivots[0], split.below - below
+            sample = sample[sample < high]
+        elif rank < start:
+            return pivots[0], start
+        elif rank >= stop + split.at_high:
+            low, below = pivots[1], stop + split.at_high
+            inside = n_pairs - below
+            sample = sample[sample > low]
+        elif rank >= stop:
+            return pivots[1], stop + split.at_high
+        elif split.kept.size == split.between:
+            value = float(np.partition(split.kept, rank - start)[rank - start])
+            return value, start + int(np.count_nonzero(split.kept <= value))
         else:
-            below, inside, sample, spread = n_below, n_inside, np.sort(kept), 3.0
+            (low, high), below, inside = pivots, start, split.between
+            sample = np.sort(split.kept)
 
 
 def _quantile(sample: NDArray[np.float64], share: float, outside: float) -> float:
@@ -179,22 +197,39 @@ def _quantile(sample: NDArray[np.float64], share: float, outside: float) -> floa
     return float(sample[position]) if 0 <= position < sample.size else outside
 
 
-def _scan(tiles: DistanceTiles, low: float, high: float) -> tuple[int, int, NDArray[np.float64]]:
-    """Count the pairs below `low` and within [low, high], and keep the latter (or an even part)."""
-    n_below = n_inside = n_kept = 0
+class _Split(NamedTuple):
+    """Numbers of distances below, at, between and at two pivots, and those between or a part."""
+
+    below: int
+    at_low: int
+    between: int
+    at_high: int
+    kept: NDArray[np.float64]
+
+
+def _split(tiles: DistanceTiles, low: float, high: float) -> _Split:
+    below = at_low = between = at_high = n_kept = 0
     step = 1
     kept: list[NDArray[np.float64]] = []
-    for tile in tiles:
-        values = tile.values
-        if tile.on_diagonal:
-            values = values[np.triu_indices(values.shape[0], 1)]
-        n_below += int(np.count_nonzero(values < low))
-        found = values[(values >= low) & (values <= high)]
-        n_inside += found.size
+    for values in _values(tiles):
+        below += int(np.count_nonzero(values < low))
+        near = values[(values >= low) & (values <= high)]
+        at_low += int(np.count_nonzero(near == low))
+        at_high += int(np.count_nonzero(near == high)) if high > low else 0
+        found = near[(near > low) & (near < high)]
+        between += found.size
         kept.append(found[::step].copy() if step > 1 else found)
         n_kept += kept[-1].size
-        if n_kept > KEEP:
+        if n_kept > KEEP:  # too many to hold: thin out, evenly
             step *= 2
             kept = [np.concatenate(kept)[::2].copy()]
             n_kept = kept[0].size
-    return n_below, n_inside, np.concatenate(kept)
+    return _Split(below, at_low, between, at_high, np.concatenate(kept))
+
+
+def _values(tiles: DistanceTiles) -> Iterator[NDArray[np.float64]]:
+    for tile in tiles:
+        if tile.on_diagonal:
+            yield tile.values[np.triu_indices(tile.values.shape[0], 1)]
+        else:
+            yield tile.values
