@@ -36,7 +36,9 @@ def problems(draw, n_groups=2):
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     n = draw(st.integers(2 * n_groups, 40))
     Z = rng.normal(size=(n, draw(st.integers(1, 4)))) * 10 ** draw(st.floats(-3, 3))
-    s = rng.permutation(np.r_[np.repeat(np.arange(n_groups), 2), rng.integers(n_groups, size=n)][:n])
+    s = rng.permutation(
+        np.r_[np.repeat(np.arange(n_groups), 2), rng.integers(n_groups, size=n)][:n]
+    )
     return Z, s
 
 
@@ -102,7 +104,7 @@ def test_constant_representation_is_zero_with_a_warning():
 
 
 def test_unbiased_is_right_on_average():
-    """Mean over all splits of a fixed pool into halves is exactly zero-mean under exchangeability."""
+    """Over all splits of one pool into halves, the mean is exactly zero."""
     Z = np.random.default_rng(1).normal(size=(8, 2))
     values = []
     for chosen in itertools.combinations(range(8), 4):
@@ -170,8 +172,10 @@ def test_pandas_rows_are_matched_by_index():
     [
         (pd.DataFrame({"a": [0.0, 1.0], "b": [0.0, np.nan]}), [0, 1], r"'b'"),
         (np.array([[0.0, np.inf], [1.0, 2.0]]), [0, 1], r"column 1"),
-        (np.zeros((0, 2)), [], r"shape \(0, 2\)"),
-        (np.zeros((2, 2, 2)), [0, 1], r"shape \(2, 2, 2\)"),
+        (np.zeros((0, 2)), [], "0 sample"),
+        (np.ma.masked_equal([[1.0, 2.0], [3.0, 4.0]], 4.0), [0, 1], "column 1"),
+        (pd.DataFrame({"a": [0.0, 1.0], "b": ["u", "v"]}), [0, 1], r"Z has a column.*'b'"),
+        (np.zeros((2, 2, 2)), [0, 1], "dim 3"),
         (np.eye(3), [0, 1], "2 rows"),
         (np.eye(2), [1, 1], "only one group"),
         (np.eye(2), ["a", None], "missing labels"),

@@ -1,8 +1,6 @@
 """Measures of published loadings on their authors' splits equal the published numbers."""
 
 import csv
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,24 +12,19 @@ from fairpca.metrics import (
     mmd_squared,
 )
 
-SHARED = Path(os.environ.get("FAIRPCA_SHARED", Path(__file__).parents[3] / "shared"))
 NAMES = {"German": "german", "COMPAS": "compas"}
 
 
-def table(name):
-    path = SHARED / "data" / "reference" / name
-    if not path.exists():
-        pytest.skip(f"the published numbers are not here: {path} is missing")
-    with path.open() as file:
-        return {
-            (r["dataset"], int(r["d"]), r["method"], int(r["split"]), r["metric"], r["train_or_test"]):
-            float(r["value"]) for r in csv.DictReader(file)
-        }  # fmt: skip
+KEYS = ("dataset", "d", "method", "split", "metric", "train_or_test")
 
 
-def split(dataset, i):
-    path = SHARED / "data" / "author_splits" / f"{NAMES[dataset]}.npz"
-    with np.load(path) as arrays:
+def table(shared, name):
+    with (shared / "reference" / name).open() as file:
+        return {tuple(r[k] for k in KEYS): float(r["value"]) for r in csv.DictReader(file)}
+
+
+def split(shared, dataset, i):
+    with np.load(shared / "author_splits" / f"{NAMES[dataset]}.npz") as arrays:
         return {key: values[i] for key, values in arrays.items()}
 
 
@@ -39,25 +32,25 @@ def pca(X, k):
     return np.linalg.eigh(np.cov(X.T))[1][:, ::-1][:, :k].T
 
 
-def loadings(dataset, k, method, i, X_train):
+def loadings(shared, dataset, k, method, i, X_train):
     if method == "pca":
         return pca(X_train, k)
-    with np.load(SHARED / "data" / "reference" / f"{NAMES[dataset]}_loadings.npz") as arrays:
+    with np.load(shared / "reference" / f"{NAMES[dataset]}_loadings.npz") as arrays:
         return arrays[f"{method}_d{k}"][i].T
 
 
 @pytest.mark.parametrize("source", ["published_metrics.csv", "recomputed_metrics.csv"])
 @pytest.mark.parametrize("dataset", ["German", "COMPAS"])
-def test_variance_and_mmd(source, dataset):
-    values = table(source)
+def test_variance_and_mmd(shared, source, dataset):
+    values = table(shared, source)
     keys = sorted({key[:4] for key in values if key[0] == dataset})
     compared = 0
     for _, k, method, i in keys:
         if source.startswith("published") and method != "pca":
             continue  # their per-split numbers belong to other runs; recomputed ones do not
-        data = split(dataset, i)
-        V = loadings(dataset, k, method, i, data["X_train"])
-        sigma = median_bandwidth(data["X_train"] @ pca(data["X_train"], k).T)
+        data = split(shared, dataset, int(i))
+        V = loadings(shared, dataset, int(k), method, int(i), data["X_train"])
+        sigma = median_bandwidth(data["X_train"] @ pca(data["X_train"], int(k)).T)
         for part in ("train", "test"):
             X, s = data[f"X_{part}"], data[f"s_{part}"]
             key = (dataset, k, method, i)
@@ -71,9 +64,9 @@ def test_variance_and_mmd(source, dataset):
 
 @pytest.mark.parametrize("dataset", ["German", "COMPAS"])
 @pytest.mark.parametrize("i", range(5))
-def test_train_on_test_classifier(dataset, i):
-    values = table("published_metrics.csv")
-    data = split(dataset, i)
+def test_train_on_test_classifier(shared, dataset, i):
+    values = table(shared, "published_metrics.csv")
+    data = split(shared, dataset, i)
     Z = data["X_test"] @ pca(data["X_train"], 2).T
     result = downstream_published_train_on_test(Z, data["y_test"], data["s_test"])
     ours = {
@@ -83,5 +76,5 @@ def test_train_on_test_classifier(dataset, i):
         "eod": result.equalized_odds_difference,
     }
     for metric, value in ours.items():
-        expected = values[dataset, 2, "pca", i, metric, "test"]
+        expected = values[dataset, "2", "pca", str(i), metric, "test"]
         assert value == pytest.approx(expected, abs=1e-12), metric

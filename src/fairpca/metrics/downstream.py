@@ -42,7 +42,7 @@ class DownstreamResult:
     by_attribute : mapping of str to GroupRates
         Rates of every group. (The published protocol defines its differences otherwise, so there
         they do not follow from these rates.)
-    positive_label : hashable
+    pos_label : hashable
         The label of y that counts as selected.
     protocol : str
         "train on train, test on test", or "published: trained and evaluated on the test rows".
@@ -53,7 +53,7 @@ class DownstreamResult:
     equal_opportunity_difference: float
     equalized_odds_difference: float
     by_attribute: Mapping[str, GroupRates]
-    positive_label: Label
+    pos_label: Label
     protocol: str
 
 
@@ -65,7 +65,7 @@ def downstream(
     sensitive_features_test: Any,
     *,
     classifier: Any = "kernel_svm",
-    positive_label: Label = None,
+    pos_label: Label = None,
     random_state: int | None = 2023,
 ) -> DownstreamResult:
     """Train a classifier on training rows, and measure it and its group differences on test rows.
@@ -80,7 +80,7 @@ def downstream(
     classifier : {"kernel_svm", "linear_svm", "mlp", "logistic"} or classifier
         The published ones: SVC(C=1, gamma=1), LinearSVC(C=1), MLP with hidden layers of 10 and 5;
         or logistic regression on standardised columns; or any scikit-learn classifier.
-    positive_label : hashable, optional
+    pos_label : hashable, optional
         The favourable class; the last of the sorted labels by default.
     random_state : int or None
         Of the named classifiers.
@@ -120,7 +120,7 @@ def downstream(
     groups = checked_groups(sensitive_features_test, Z_test, test.shape[0])
     labels_train = checked_labels(y_train, Z_train, train.shape[0], "y_train")
     labels_test = checked_labels(y_test, Z_test, test.shape[0], "y_test")
-    positive = _positive_label(labels_train, labels_test, positive_label)
+    positive = _positive_label(labels_train, labels_test, pos_label)
     truth = labels_test == positive
     model = _model(classifier, random_state).fit(train, labels_train == positive)
     predicted = np.asarray(model.predict(test), dtype=bool)
@@ -131,7 +131,7 @@ def downstream(
         equal_opportunity_difference=_largest([r.true_positive_difference for r in rates]),
         equalized_odds_difference=_largest([r.odds_difference for r in rates]),
         by_attribute={r.attribute: r for r in rates},
-        positive_label=positive,
+        pos_label=positive,
         protocol="train on train, test on test",
     )
 
@@ -142,7 +142,7 @@ def downstream_published_train_on_test(
     sensitive_features_test: Any,
     *,
     classifier: Any = "kernel_svm",
-    positive_label: Label = None,
+    pos_label: Label = None,
     random_state: int | None = 2023,
 ) -> DownstreamResult:
     """Reproduce the published numbers: a classifier trained and evaluated on the same test rows.
@@ -166,7 +166,7 @@ def downstream_published_train_on_test(
     test = checked_rows(Z_test, "Z_test")
     groups = checked_groups(sensitive_features_test, Z_test, test.shape[0])
     labels = checked_labels(y_test, Z_test, test.shape[0], "y_test")
-    positive = _positive_label(labels, labels, positive_label)
+    positive = _positive_label(labels, labels, pos_label)
     truth = labels == positive
     predicted = np.asarray(_model(classifier, random_state).fit(test, truth).predict(test), bool)
     gaps = [published_gaps(truth, predicted, attribute) for attribute in groups.attributes]
@@ -176,7 +176,7 @@ def downstream_published_train_on_test(
         equal_opportunity_difference=_largest([eop for _, eop in gaps]),
         equalized_odds_difference=_largest([max(gap) for gap in gaps]),
         by_attribute={r.attribute: r for r in group_rates(truth, predicted, groups)},
-        positive_label=positive,
+        pos_label=positive,
         protocol="published: trained and evaluated on the test rows",
     )
 
@@ -209,18 +209,18 @@ def _model(classifier: Any, random_state: int | None) -> Any:
     return clone(classifier)
 
 
-def _positive_label(y_train: NDArray[Any], y_test: NDArray[Any], positive_label: Label) -> Label:
+def _positive_label(y_train: NDArray[Any], y_test: NDArray[Any], pos_label: Label) -> Label:
     labels = sorted_labels(set(y_train.tolist()))
     if len(labels) != 2:
         raise ValueError(f"y must have two classes in the rows trained on, got {list(labels)}.")
     unknown = sorted_labels(set(y_test.tolist()) - set(labels))
     if unknown:
         raise ValueError(f"y_test has labels {list(unknown)}, y_train only {list(labels)}.")
-    if positive_label is None:
+    if pos_label is None:
         return labels[1]
-    if positive_label not in labels:
-        raise ValueError(f"positive_label {positive_label!r} is not a label of y: {list(labels)}.")
-    return positive_label
+    if pos_label not in labels:
+        raise ValueError(f"pos_label {pos_label!r} is not a label of y: {list(labels)}.")
+    return pos_label
 
 
 def _largest(values: list[float]) -> float:

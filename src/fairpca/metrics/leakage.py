@@ -130,10 +130,10 @@ def attribute_leakage(
 def linear_probe_unfairness(Z: Any, sensitive_features: Any) -> float:
     """Return the largest gap in acceptance rates that a linear probe and any threshold can make.
 
-    sup over thresholds t of |P(wᵀz ≤ t | a) − P(wᵀz ≤ t | b)|, the Kolmogorov–Smirnov distance of
-    the probe's score between two groups, with w from logistic regression of the group on standardised Z
-    (groups weighted equally). More than two groups, or several attributes: the largest over all
-    pairs of groups.
+    sup over thresholds t of |P(wᵀz ≤ t | a) − P(wᵀz ≤ t | b)|, the Kolmogorov–Smirnov distance
+    of the probe's score between two groups, with w from logistic regression of the group on
+    standardised Z (groups weighted equally). More than two groups, or several attributes: the
+    largest over all pairs of groups.
 
     Parameters
     ----------

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from fairpca.metrics._inputs import checked_loadings, checked_rows
 
 __all__ = ["PafoGaps", "communalities", "explained_variance_ratio", "pafo_gaps"]
 
-BLOCK_ROWS = 4096
+BLOCK_ROWS = 1024
 
 
 class PafoGaps(NamedTuple):
@@ -35,7 +36,7 @@ def explained_variance_ratio(X: Any, components: Any) -> float:
 
     Parameters
     ----------
-    X : array-like or frame of shape (n_samples, n_features)
+    X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         Σ is taken about the mean of these rows, so held-out data may be given.
     components : array-like of shape (n_components, n_features)
         Orthonormal rows. Others are an error: their "share" could exceed one.
@@ -55,22 +56,24 @@ def explained_variance_ratio(X: Any, components: Any) -> float:
     >>> explained_variance_ratio([[0.0, 0.0], [2.0, 1.0], [4.0, 2.0]], [[1.0, 0.0]])
     0.8
     """
-    rows = checked_rows(X, "X")
+    rows = checked_rows(X, "X", sparse=True)
     V = checked_loadings(components)
     if V.shape[1] != rows.shape[1]:
         raise ValueError(
             f"components have {V.shape[1]} features, X has {rows.shape[1]} columns: they must "
             "be the columns the components were fitted on."
         )
-    first = rows[:1]
-    mean = first[0] + (rows - first).mean(axis=0)
+    mean = np.asarray(rows.mean(axis=0, dtype=np.float64)).reshape(-1)
     kept = total = 0.0
     for start in range(0, rows.shape[0], BLOCK_ROWS):
-        block = rows[start : start + BLOCK_ROWS] - mean
+        block = rows[start : start + BLOCK_ROWS]
+        block = (block.toarray() if scipy.sparse.issparse(block) else block) - mean
         total += float(np.einsum("ij,ij->", block, block))
         scores = block @ V.T
         kept += float(np.einsum("ij,ij->", scores, scores))
-    return kept / total if total > 0.0 else 0.0
+    if not np.isfinite(total):
+        raise ValueError("the variance of X overflows float64: rescale its columns.")
+    return min(kept / total, 1.0) if total > 0.0 else 0.0
 
 
 def communalities(components: Any) -> NDArray[np.float64]:
