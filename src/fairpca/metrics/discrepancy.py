@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Bandwidth = float | Literal["median"]
-WEIGHT_BYTES = 1 << 28
+WEIGHT_BYTES = 1 << 27
 """Permutations are worked off in batches whose weights take at most so much memory."""
 
 
