@@ -122,7 +122,7 @@ def downstream(
     labels_test = checked_labels(y_test, Z_test, test.shape[0], "y_test")
     positive = _positive_label(labels_train, labels_test, pos_label)
     truth = labels_test == positive
-    model = _model(classifier, random_state).fit(train, labels_train == positive)
+    model = _model(classifier, random_state).fit(train, (labels_train == positive).astype(int))
     predicted = np.asarray(model.predict(test), dtype=bool)
     rates = group_rates(truth, predicted, groups)
     return DownstreamResult(
@@ -168,7 +168,9 @@ def downstream_published_train_on_test(
     labels = checked_labels(y_test, Z_test, test.shape[0], "y_test")
     positive = _positive_label(labels, labels, pos_label)
     truth = labels == positive
-    predicted = np.asarray(_model(classifier, random_state).fit(test, truth).predict(test), bool)
+    predicted = np.asarray(
+        _model(classifier, random_state).fit(test, truth.astype(int)).predict(test), bool
+    )
     gaps = [published_gaps(truth, predicted, attribute) for attribute in groups.attributes]
     return DownstreamResult(
         accuracy=float(np.mean(predicted == truth)),

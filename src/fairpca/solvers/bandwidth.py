@@ -145,26 +145,27 @@ def _middle(tiles: DistanceTiles, first: int, n_pairs: int, sample: NDArray[np.f
     """Median of all distances but the `first` smallest: the mean of the middle two."""
     left = first + (n_pairs - first - 1) // 2
     right = first + (n_pairs - first) // 2
-    value, n_up_to_value = _select(tiles, left, n_pairs, sample)
+    value, n_up_to_value, following = _select(tiles, left, n_pairs, sample)
     if right < n_up_to_value:
         return value
-    following = min(
-        (float(np.min(v[v > value], initial=np.inf)) for v in _values(tiles)), default=np.inf
-    )
+    if not np.isfinite(following):  # beyond the last pivots: one more pass
+        following = min(float(np.min(v[v > value], initial=np.inf)) for v in _values(tiles))
     return 0.5 * (value + following)
 
 
 def _select(
     tiles: DistanceTiles, rank: int, n_pairs: int, sample: NDArray[np.float64]
-) -> tuple[float, int]:
-    """Return the distance of this rank (from 0), and how many are no larger.
+) -> tuple[float, int, float]:
+    """Return the distance of this rank (from 0), how many are no larger, and the next larger one.
+
+    The last is inf where the pass that found the value did not hold it.
 
     `sample` (sorted) only proposes pivots: counting decides. Every pass either finds the value or
     leaves an open interval (low, high) with fewer distances in it.
     """
-    low, high, below, inside = -np.inf, np.inf, 0, n_pairs
+    low, high, below, upto = -np.inf, np.inf, 0, n_pairs  # distances ≤ low, and < high
     while True:
-        share = (rank + 0.5 - below) / inside
+        share = (rank + 0.5 - below) / (upto - below)
         margin = min(0.25, 3.0 / np.sqrt(max(sample.size, 1)))
         pivots = (
             _quantile(sample, share - margin, low),
@@ -174,21 +175,21 @@ def _select(
         start = split.below + split.at_low
         stop = start + split.between
         if rank < split.below:
-            high, inside = pivots[0], split.below - below
+            high, upto = pivots[0], split.below
             sample = sample[sample < high]
         elif rank < start:
-            return pivots[0], start
+            return pivots[0], start, np.inf
         elif rank >= stop + split.at_high:
             low, below = pivots[1], stop + split.at_high
-            inside = n_pairs - below
             sample = sample[sample > low]
         elif rank >= stop:
-            return pivots[1], stop + split.at_high
+            return pivots[1], stop + split.at_high, np.inf
         elif split.kept.size == split.between:
             value = float(np.partition(split.kept, rank - start)[rank - start])
-            return value, start + int(np.count_nonzero(split.kept <= value))
+            larger = split.kept[split.kept > value]
+            return value, stop - larger.size, float(np.min(larger, initial=np.inf))
         else:
-            (low, high), below, inside = pivots, start, split.between
+            (low, high), below, upto = pivots, start, stop
             sample = np.sort(split.kept)
 
 
