@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
+from threadpoolctl import threadpool_info
 
 from fairpca.metrics import median_bandwidth, mmd_permutation_test, mmd_squared
 
@@ -128,6 +129,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     sizes = (300, 600) if arguments.quick else SIZES
+    for library in threadpool_info():
+        if library["user_api"] == "blas":
+            version, threads = library["version"], library["num_threads"]
+            print(f"BLAS {version} ({library.get('architecture')}), {threads} threads")
     print(f"{COLUMNS} columns; seconds and MiB; ratios are peer / fairpca")
     print(
         f"{'rows':>7} {'ours s':>9} {'ours MiB':>9} {'peer s':>9} {'peer MiB':>9}"

@@ -6,9 +6,7 @@ Functions of arrays or frames and group labels; none needs an estimator of this 
 from fairpca.metrics._group_rates import GroupRates
 from fairpca.metrics.discrepancy import (
     GroupDiscrepancy,
-    PermutationTest,
     median_bandwidth,
-    mmd_permutation_test,
     mmd_squared,
     mmd_squared_by_pair,
 )
@@ -18,6 +16,7 @@ from fairpca.metrics.downstream import (
     downstream_published_train_on_test,
 )
 from fairpca.metrics.leakage import LeakageScore, attribute_leakage, linear_probe_unfairness
+from fairpca.metrics.permutation import PermutationTest, mmd_permutation_test
 from fairpca.metrics.variance import (
     PafoGaps,
     communalities,

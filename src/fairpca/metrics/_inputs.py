@@ -52,8 +52,10 @@ def checked_rows(Z: Any, name: str = "Z", *, sparse: bool = False) -> Any:
         rows = rows[:, None] if rows.ndim == 1 else rows
         if not np.isfinite(rows.sum()) and not np.isfinite(_entries(rows)).all():
             raise ValueError(explain_nonfinite(rows, _column_names(matrix)))
-    except ValueError as error:
-        raise ValueError(str(error).replace("Input X", name)) from None
+    except (TypeError, ValueError) as error:
+        message = str(error).replace("Input X", name)
+        message = message if name in message.split()[:2] else f"{name}: {message}"
+        raise type(error)(message) from None
     return rows
 
 

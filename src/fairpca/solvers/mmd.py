@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Groups
+from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.pairwise import DistanceTiles, Tile, centred
 
 __all__ = [
@@ -154,7 +155,8 @@ def quadratic_forms(
     W = np.asarray(W, dtype=np.float32 if chosen == "single" else np.float64)
     forms = np.zeros(W.shape[1])
     for tile in kernel_tiles(Z, bandwidth, precision=chosen):
-        products = tile.values @ W[tile.columns]
+        with small_problem_threads(W.shape[1]):
+            products = tile.values @ W[tile.columns]
         part = np.einsum("ib,ib->b", products, W[tile.rows]).astype(np.float64)
         forms += part if tile.on_diagonal else 2.0 * part
     return forms
