@@ -207,6 +207,22 @@ def test_bracketed_median_equals_the_plain_one(n, k, levels, seed):
         assert plain == pytest.approx(naive_bandwidth(Z), rel=1e-12)
 
 
+@pytest.mark.parametrize("part", [slice(None), slice(0, 3), slice(-3, None), slice(9, 10)])
+@pytest.mark.parametrize("keep", [4, 10_000])
+def test_selection_finds_every_rank_from_any_sample(monkeypatch, part, keep):
+    monkeypatch.setattr(bandwidth_module, "KEEP", keep)
+    Z = np.array([0.0, 0.0, 1.0, 1.0, 2.0, 4.0, 7.0, 7.0, 12.0])[:, None]
+    expected = np.sort(pdist(Z, "sqeuclidean"))
+    tiles = pairwise.DistanceTiles(Z, direct=True)
+    for rank, value in enumerate(expected):
+        found, n_up_to, following = bandwidth_module._select(
+            tiles, rank, expected.size, expected[part]
+        )
+        assert found == value
+        assert n_up_to == np.sum(expected <= value)
+        assert following in (np.inf, np.min(expected[expected > value], initial=np.inf))
+
+
 @pytest.mark.parametrize("scale", [1.0, 1e-180, 1e180])
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_bracketed_median_of_many_pairs(few_held, scale, offset):

@@ -267,7 +267,7 @@ def _score(
             np.mean(
                 [
                     roc_auc_score(truth == level, probabilities[:, level])
-                    for level in range(1 if n_levels == 2 else 0, n_levels)
+                    for level in range(n_levels)
                 ]
             )
         )

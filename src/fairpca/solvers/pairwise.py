@@ -96,6 +96,5 @@ def _columns(rows: slice, n_samples: int) -> Iterator[slice]:
 def centred(Z: NDArray[Any]) -> NDArray[np.float64]:
     """Return the rows less their mean, in float64: distances do not change, their digits do."""
     rows = Z.astype(np.float64)
-    rows -= rows[:1]  # first, so that the mean of a large offset is not rounded
     rows -= rows.mean(axis=0, keepdims=True)
     return rows
