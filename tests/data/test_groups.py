@@ -40,6 +40,7 @@ def only(groups):
         pl.Series("sex", LABELS, dtype=pl.Categorical),
         pa.chunked_array([LABELS[:2], LABELS[2:]]),
         pd.DataFrame({"sex": LABELS}),
+        pd.DataFrame({0: LABELS}),
         pl.DataFrame({"sex": LABELS}),
         pa.table({"sex": LABELS}),
         {"sex": LABELS},

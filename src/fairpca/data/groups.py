@@ -322,7 +322,8 @@ def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:
     if isinstance(native, nw.LazyFrame):
         native = native.collect()
     if isinstance(native, nw.DataFrame):
-        return [(str(name), _series_values(native[name])) for name in native.columns]
+        # not native[name]: pandas columns may be named by numbers
+        return [(str(column.name), _series_values(column)) for column in native.iter_columns()]
     if isinstance(native, nw.Series):
         name = native.name
         named = name is not None and name != ""

@@ -43,9 +43,10 @@ def as_matrix(X: Any, *, user: str) -> Any:
         frame = frame.collect()
     if not isinstance(frame, nw.DataFrame):
         return X
-    for name, dtype in frame.schema.items():
+    for column in frame.iter_columns():  # not by name: pandas columns may be named by numbers
+        name, dtype = column.name, column.dtype
         if not (dtype.is_numeric() or isinstance(dtype, nw.Boolean | nw.Unknown | nw.Object)):
-            example = frame[name].drop_nulls().head(1).to_list()
+            example = column.drop_nulls().head(1).to_list()
             held = f"{dtype} ({example[0]!r}, …)" if example else str(dtype)
             raise ValueError(
                 f"Input X has a column that is not numeric: {name!r} holds {held}. Encode it first "
