@@ -56,6 +56,11 @@ class UnseenValues:
             "These rows have 0 in all of that column's categories."
         )
 
+    def warn(self) -> None:
+        """Warn with that sentence, if there were any."""
+        if len(self):
+            warnings.warn(self.describe(), UserWarning, stacklevel=3)
+
 
 class TableEncoder(BaseEstimator):  # type: ignore[misc]
     """Encode a table as a float64 matrix: numbers standardised, text and booleans one-hot.
@@ -182,7 +187,7 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
         for batch in table.to_batches(BATCH_ROWS):
             self._fill(batch, out[start : start + batch.num_rows], unseen)
             start += batch.num_rows
-        self.warn_unseen(unseen)
+        unseen.warn()
         return out
 
     def fit_transform(self, table: Any, y: Any = None) -> NDArray[np.float64]:
@@ -194,7 +199,7 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
         unseen = UnseenValues()
         for block in blocks:
             yield self.encode(block, unseen)
-        self.warn_unseen(unseen)
+        unseen.warn()
 
     def encode(self, block: Any, unseen: UnseenValues) -> NDArray[np.float64]:
         """Encode one block and add the values that `fit` did not see to `unseen`."""
@@ -208,11 +213,6 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
             self._fill(batch, out[start : start + batch.num_rows], unseen)
             start += batch.num_rows
         return out
-
-    def warn_unseen(self, unseen: UnseenValues) -> None:
-        """Warn of values that `fit` did not see, if there were any."""
-        if len(unseen):
-            warnings.warn(unseen.describe(), UserWarning, stacklevel=3)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return a name for each column of the matrix: ``age``, ``job=cook``, …."""
