@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fairpca.cli import options
 from fairpca.cli.console import command, out, say
 
 __all__ = ["datasets"]
@@ -49,10 +50,7 @@ def datasets(
     if output is None:
         say(*bundle.describe(name).splitlines())
         return
-    try:
-        output_suffix(output)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--output") from error
+    options.checked("--output", output_suffix, output)
     table = bundle.table(name)
     write_table(table, output)
     say(f"{table.num_rows} rows × {table.num_columns} columns written to {output}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ import typer
 __all__ = [
     "BIN",
     "CATEGORICAL",
+    "CRITERIA",
     "CRITERION",
     "DATA",
     "DROP",
@@ -21,6 +23,7 @@ __all__ = [
     "SEED",
     "SENSITIVE",
     "check_distinct",
+    "checked",
     "choice",
     "match_label",
     "parse_components",
@@ -65,6 +68,8 @@ MAX_CATEGORIES = typer.Option(
 )
 SEED = typer.Option(help="Seed of everything random.")
 
+CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
+
 Value = TypeVar("Value", bound=str)
 
 
@@ -80,6 +85,20 @@ def choice(option: str, value: str, values: tuple[Value, ...]) -> Value:
         if value == known:
             return known
     raise typer.BadParameter(f"{value!r} is not one of {', '.join(values)}.", param_hint=option)
+
+
+def checked(option: str, check: Callable[[Path], object], path: Path) -> None:
+    """Turn a ValueError about an option's value into wrong use of the command.
+
+    Raises
+    ------
+    typer.BadParameter
+        If the check raises ValueError.
+    """
+    try:
+        check(path)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def parse_components(text: str) -> int | float | None:

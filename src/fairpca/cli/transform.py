@@ -53,10 +53,7 @@ def transform(
     from fairpca.estimators.transform_file import transform_file
 
     options.check_distinct(output, model, data)
-    try:
-        output_suffix(output)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--output") from error
+    options.checked("--output", output_suffix, output)
     check_target(output)
     source = open_table(data)
     for remark in source.notes:
