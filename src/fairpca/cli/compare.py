@@ -12,7 +12,7 @@ from fairpca.cli.console import command, note, out, plain, say
 from fairpca.cli.inputs import load_input, roles_of
 
 if TYPE_CHECKING:
-    from fairpca.report.comparison import Comparison
+    from fairpca.report.result import Comparison
 
 __all__ = ["compare"]
 
@@ -90,8 +90,10 @@ def compare(
     from fairpca.data.roles import split_table
     from fairpca.data.writing import output_suffix, write_table
     from fairpca.report.cells import to_table
-    from fairpca.report.comparison import Settings, compare_parts
+    from fairpca.report.comparison import compare_parts
+    from fairpca.report.result import Settings
 
+    criterion = options.choice("--criterion", criterion, options.CRITERIA)
     for path in [*([] if no_html else [html]), *([csv] if csv else [])]:
         options.check_distinct(path, *([data] if data else []))
         check_target(path)
@@ -122,7 +124,7 @@ def compare(
         settings=Settings(
             n_components=n_components,
             n_unfair=tuple(n_unfair or ()),
-            criterion=options.choice("--criterion", criterion, options.CRITERIA),
+            criterion=criterion,
             positive_label=positive,
             test_size=test_size,
             max_samples=max_samples,
@@ -147,7 +149,7 @@ def _show(comparison: Comparison) -> None:
 
     from fairpca.report.cells import columns_of
 
-    columns = columns_of(comparison)
+    columns = [column for column in columns_of(comparison) if not column.wide_only]
     say(
         f"{comparison.title}: {comparison.n_train} rows to fit, {comparison.n_test} held out, "
         f"{comparison.n_features} features, {comparison.settings.n_components} components"
@@ -156,18 +158,16 @@ def _show(comparison: Comparison) -> None:
         shown = ", ".join(f"{level} ({n})" for level, n in counts.items())
         say(f"Groups by {attribute}: {shown}")
     if comparison.label is not None:
-        say(f"Label {comparison.label}, favourable value {comparison.positive_label}")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("method")
+        say(f"Label {comparison.label}, positive value {comparison.settings.positive_label}")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("method", no_wrap=True)
     for column in columns:
         table.add_column(column.heading, justify="right")
     for method in comparison.methods:
         cells: list[Any] = [Text(plain(method.name)), *(column.text(method) for column in columns)]
         table.add_row(*cells)
     out().print(table)
-    say(
-        "Leakage is an area under the ROC curve; chance is 0.50. Plain PCA is before, the rest after."
-    )
+    say("Leakage is an area under the ROC curve, chance 0.50. Plain PCA is before, the rest after.")
     for method in comparison.methods:
         if method.problem:
             note(f"{method.name} could not be fitted: {method.problem}")

@@ -58,7 +58,7 @@ CRITERION = typer.Option(
     help="demographic_parity, equal_opportunity or equalized_odds (the last two need --label)."
 )
 POSITIVE_LABEL = typer.Option(
-    metavar="VALUE", help="The label that counts as the favourable outcome."
+    metavar="VALUE", help="The label that counts as positive, such as hired."
 )
 MISSING = typer.Option(
     help="Missing feature values: error, or impute (the mean; for text a category of its own)."

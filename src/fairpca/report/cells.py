@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from fairpca.report.comparison import LINEAR, NON_LINEAR, Comparison, MethodResult
+from fairpca.report.result import LINEAR, NON_LINEAR, Comparison, MethodResult
 
 __all__ = ["COLUMNS", "Column", "columns_of", "leakage_rows", "to_table"]
 
@@ -36,6 +36,8 @@ class Column:
         How it is written.
     needs_label : bool
         Whether it takes a label to predict.
+    wide_only : bool
+        Whether a terminal leaves it to the page.
     """
 
     key: str
@@ -44,6 +46,7 @@ class Column:
     value: Callable[[MethodResult], float]
     pattern: str
     needs_label: bool = False
+    wide_only: bool = False
 
     def text(self, result: MethodResult) -> str:
         """Return the number as it is shown."""
@@ -86,12 +89,12 @@ COLUMNS = (
         "leakage linear",
         "How well a linear classifier tells the group from the components: area under the ROC "
         "curve on rows it was not trained on. Chance is 0.50.",
-        lambda r: r.auc(LINEAR),
+        lambda r: r.auc(*LINEAR),
         "{:.2f}",
     ),
     Column(
         "leakage_nonlinear_auc",
-        "leakage non-linear",
+        "leakage nonlin.",
         "The same for the better of a kernel classifier and boosted trees. Chance is 0.50.",
         lambda r: r.auc(*NON_LINEAR),
         "{:.2f}",
@@ -107,7 +110,7 @@ COLUMNS = (
     Column(
         "demographic_parity_difference",
         "Δ_DP",
-        "Largest difference between groups in how often it predicts the favourable label.",
+        "Largest difference between groups in how often it predicts the positive label.",
         _of_classifier("demographic_parity_difference"),
         "{:.3f}",
         needs_label=True,
@@ -115,10 +118,11 @@ COLUMNS = (
     Column(
         "equal_opportunity_difference",
         "Δ_EOP",
-        "The same among rows whose label is favourable.",
+        "The same among rows whose label is positive.",
         _of_classifier("equal_opportunity_difference"),
         "{:.3f}",
         needs_label=True,
+        wide_only=True,
     ),
     Column("seconds", "seconds", "Time to fit.", lambda r: r.seconds, "{:.3f}"),
 )

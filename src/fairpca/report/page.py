@@ -10,26 +10,22 @@ from plotly.offline import get_plotlyjs
 
 from fairpca._version import __version__
 from fairpca.report import plots
+from fairpca.report.bench import N_PERMUTATIONS
 from fairpca.report.cells import columns_of, leakage_rows
-from fairpca.report.comparison import N_PERMUTATIONS, Comparison
+from fairpca.report.result import Comparison
 
 __all__ = ["comparison_page"]
 
 # JSON between <script> tags: these characters could end the script or confuse a parser.
-_ESCAPES = {
-    "<": "\\u003c",
-    ">": "\\u003e",
-    "&": "\\u0026",
-    "\u2028": "\\u2028",
-    "\u2029": "\\u2029",
-}
+_ESCAPES = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 def comparison_page(comparison: Comparison) -> str:
     """Return the page as text.
 
-    It holds the tables of numbers, the same figures as the terminal shows, and plots of the held-out
-    rows by group. Whatever comes from the data (names of columns, groups, files) is escaped.
+    It holds the tables of numbers, those that the terminal shows among them, and plots of the
+    held-out rows by group. Whatever comes from the data (names of columns, groups, files) is
+    escaped.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from fairpca.report.comparison import LINEAR, NON_LINEAR, Comparison
+from fairpca.report.result import LINEAR, NON_LINEAR, Comparison
 
 __all__ = ["leakage_bars", "projections", "variance_bars"]
 
@@ -80,7 +80,7 @@ def leakage_bars(comparison: Comparison) -> go.Figure:
     names = [html.escape(m.name) for m in methods]
     figure = go.Figure()
     for colour, (kind, classifiers) in zip(
-        COLOURS, {"linear": (LINEAR,), "non-linear": NON_LINEAR}.items(), strict=False
+        COLOURS, {"linear": LINEAR, "non-linear": NON_LINEAR}.items(), strict=False
     ):
         heights = [m.auc(*classifiers) for m in methods]
         figure.add_bar(x=names, y=heights, name=kind, marker_color=colour)
