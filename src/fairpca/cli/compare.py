@@ -162,7 +162,7 @@ def _show(comparison: Comparison) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("method", no_wrap=True)
     for column in columns:
-        table.add_column(column.heading, justify="right")
+        table.add_column(column.heading.replace(" ", "\n"), justify="right", no_wrap=True)
     for method in comparison.methods:
         cells: list[Any] = [Text(plain(method.name)), *(column.text(method) for column in columns)]
         table.add_row(*cells)

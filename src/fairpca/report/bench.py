@@ -68,9 +68,9 @@ class Bench:
         yield "mean matching", {}
         counts = self.settings.n_unfair or (self._default_n_unfair(groups),)
         for m in counts:
-            yield f"covariance (m={m})", {"n_unfair": m, "match_mean": False}
+            yield f"covariance m={m}", {"n_unfair": m, "match_mean": False}
         for m in counts:
-            yield f"all (m={m})", {"n_unfair": m}
+            yield f"all m={m}", {"n_unfair": m}
 
     def measure(self, name: str, **options: Any) -> MethodResult:
         """Fit one method on the training rows and measure it on the others."""
