@@ -52,7 +52,7 @@ def open_numpy(path: Path) -> TableSource:
             matrix = np.load(path, mmap_mode="r", allow_pickle=False)
             columns, notes = _matrix_columns(matrix, path, None), no_notes
         else:
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 columns, notes = _archive_columns({k: file[k] for k in file.files}, path)
     except DataFileError:
         raise
