@@ -88,6 +88,14 @@ def fit(
         raise typer.BadParameter(
             f"no method {method!r}; there is {', '.join(METHODS)}.", param_hint="--method"
         )
+    for option, value, values in (
+        ("--criterion", criterion, options.CRITERIA),
+        ("--difference", difference, ("second_moment", "covariance")),
+        ("--combine-attributes", combine_attributes, ("separate", "intersection")),
+        ("--missing-groups", missing_groups, ("error", "unlabelled")),
+        ("--missing", missing, ("error", "impute")),
+    ):
+        options.choice(option, value, values)
     options.check_distinct(output, data)
     check_target(output)
     estimator = _estimator(
