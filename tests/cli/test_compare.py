@@ -128,7 +128,7 @@ def test_numbers_are_those_of_the_measures(compared, people):
     assert numbers["mmd_squared"][1].as_py() == pytest.approx(found, rel=1e-6)
     result = downstream(
         model.transform(X), hired[train], model.transform(X_test), hired[test], sex[test],
-        positive_label="yes", random_state=0,
+        pos_label="yes", random_state=0,
     )  # fmt: skip
     assert numbers["accuracy"][1].as_py() == pytest.approx(result.accuracy)
 

@@ -125,7 +125,7 @@ def compare(
             n_components=n_components,
             n_unfair=tuple(n_unfair or ()),
             criterion=criterion,
-            positive_label=positive,
+            pos_label=positive,
             test_size=test_size,
             max_samples=max_samples,
             seed=seed,
@@ -158,7 +158,7 @@ def _show(comparison: Comparison) -> None:
         shown = ", ".join(f"{level} ({n})" for level, n in counts.items())
         say(f"Groups by {attribute}: {shown}")
     if comparison.label is not None:
-        say(f"Label {comparison.label}, positive value {comparison.settings.positive_label}")
+        say(f"Label {comparison.label}, positive value {comparison.settings.pos_label}")
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("method", no_wrap=True)
     for column in columns:

@@ -79,7 +79,7 @@ class Bench:
         model = MomentMatchingPCA(
             settings.n_components,
             criterion=settings.criterion if constrained else "demographic_parity",
-            pos_label=settings.positive_label,
+            pos_label=settings.pos_label,
             random_state=settings.seed,
             **options,
         )
@@ -131,7 +131,7 @@ class Bench:
             Z_test,
             self.test.label,
             self.test.sensitive,
-            positive_label=self.settings.positive_label,
+            pos_label=self.settings.pos_label,
             random_state=self.settings.seed,
         )
 

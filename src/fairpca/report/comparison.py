@@ -109,7 +109,7 @@ def _compare(
     n_rows = parts.features.num_rows
     groups = encode_groups(parts.sensitive, n_samples=n_rows)
     _check_sizes(groups, n_rows, settings)
-    label = _two_classes(parts, settings.positive_label)
+    label = _two_classes(parts, settings.pos_label)
     train, test = _split(groups, settings)
 
     def part(rows: NDArray[np.intp], X: NDArray[np.float64]) -> Part:
@@ -126,7 +126,7 @@ def _compare(
     return Comparison(
         title=title,
         methods=tuple(methods),
-        settings=replace(settings, positive_label=None if found is None else found.positive_label),
+        settings=replace(settings, pos_label=None if found is None else found.pos_label),
         n_train=len(train),
         n_test=len(test),
         n_measured=len(bench.measured),
@@ -156,7 +156,7 @@ def _two_classes(parts: TableParts, positive: Any) -> NDArray[Any] | None:
         shown = ", ".join(repr(value) for value in classes[:5])
         raise ValueError(
             f"the label column {name!r} has {len(classes)} different values ({shown}, …), and two "
-            "are compared: say which one counts as positive (positive_label; --positive-label)."
+            "are compared: say which one counts as positive (pos_label; --positive-label)."
         )
     rest = f"not {positive}"
     return np.array([v if v == positive else rest for v in parts.label.tolist()], dtype=object)

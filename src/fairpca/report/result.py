@@ -31,7 +31,7 @@ class Settings:
         number of features.
     criterion : str
         As of the estimators.
-    positive_label : hashable, optional
+    pos_label : hashable, optional
         The label that counts as positive; the last one in sorted order by default.
     test_size : float
         Share of rows that are held out, in (0, 1).
@@ -44,7 +44,7 @@ class Settings:
     n_components: int = 2
     n_unfair: tuple[int, ...] = ()
     criterion: str = "demographic_parity"
-    positive_label: Any = None
+    pos_label: Any = None
     test_size: float = 0.3
     max_samples: int = 3_000
     seed: int = 0
