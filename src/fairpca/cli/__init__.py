@@ -17,8 +17,9 @@ def main() -> None:
     except ModuleNotFoundError as error:
         from fairpca.cli.errors import MISSING_EXTRAS, USAGE, missing_extra
 
-        if error.name not in MISSING_EXTRAS:
+        package = (error.name or "").partition(".")[0]
+        if package not in MISSING_EXTRAS:
             raise
-        print(missing_extra(error.name), file=sys.stderr)
+        print(missing_extra(package), file=sys.stderr)
         sys.exit(USAGE)
     run()

@@ -32,9 +32,7 @@ def compare(
     drop: Annotated[list[str] | None, options.DROP] = None,
     bins: Annotated[list[str] | None, options.BIN] = None,
     categorical: Annotated[list[str] | None, options.CATEGORICAL] = None,
-    keep_sensitive: Annotated[
-        bool, typer.Option("--keep-sensitive", help="Let sensitive columns be features too.")
-    ] = False,
+    keep_sensitive: Annotated[bool, options.KEEP_SENSITIVE] = False,
     n_components: Annotated[
         int, typer.Option("--n-components", "-k", min=1, help="Components of every method.")
     ] = 2,
@@ -77,8 +75,8 @@ def compare(
     between groups (MMD²), how well the group can still be told, and what a classifier makes of the
     components.
 
-    Examples
-    --------
+    For example:
+
     `fairpca compare`
 
     `fairpca compare people.csv --sensitive sex --label income --html people.html`

@@ -27,9 +27,15 @@ debug_wanted = False
 """Set by ``--debug``: tracebacks instead of one-line messages."""
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to `command`, where rich would end the process."""
+        raise BrokenPipeError
+
+
 def out() -> Console:
     """Return a console on stdout; without a terminal it is plain and as wide as need be."""
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console = _Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 200
     return console

@@ -25,8 +25,8 @@ def datasets(
 ) -> None:
     """List the bundled data sets, describe one, or export it to a file.
 
-    Examples
-    --------
+    For example:
+
     `fairpca datasets`
 
     `fairpca datasets german-credit`

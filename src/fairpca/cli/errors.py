@@ -28,7 +28,7 @@ MISSING_EXTRAS = frozenset(["typer", "rich", "plotly", "jinja2", "fairlearn", "p
 _ISSUES = "https://github.com/fairpca/fairpca/issues"
 
 
-def missing_extra(name: str | None) -> str:
+def missing_extra(name: str) -> str:
     """Say how to get a package that only the command line needs."""
     return f'The command line needs {name}, which is not installed: pip install "fairpca[cli]"'
 
@@ -41,8 +41,10 @@ def explain(error: BaseException) -> tuple[int, str]:
         return INTERRUPTED, "Interrupted; no output was changed."
     if isinstance(error, OutputFileError):
         return BAD_OUTPUT, error.strerror or str(error)
-    if isinstance(error, ModuleNotFoundError) and error.name in MISSING_EXTRAS:
-        return USAGE, missing_extra(error.name)
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        if package in MISSING_EXTRAS:
+            return USAGE, missing_extra(package)
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
         return BAD_INPUT, str(error)
     if isinstance(error, ValueError | TypeError) and _is_deliberate(error):

@@ -37,7 +37,8 @@ def fit(
         typer.Option(
             "--n-components",
             "-k",
-            help="Components to keep: a number, a share of the variance such as 0.9, or all.",
+            help="Components to keep: a number, a share such as 0.9 of the variance left after the "
+            "constraint, or all.",
         ),
     ] = "2",
     n_unfair: Annotated[
@@ -73,8 +74,8 @@ def fit(
 
     The group columns are needed here only: `fairpca transform` takes rows without them.
 
-    Examples
-    --------
+    For example:
+
     `fairpca fit people.csv --sensitive sex --label income -o model.fairpca`
 
     `fairpca fit people.parquet -s sex -s "age>=40" -k 10 --n-unfair 5 -o model.fairpca`
@@ -129,7 +130,9 @@ def fit(
     X = encoder.fit_transform(parts.features)
     if criterion != "demographic_parity":
         estimator.set_params(
-            pos_label=options.match_label(parts.label, positive_label, given.positive)
+            pos_label=options.match_label(
+                parts.label, positive_label, given.positive, required=True
+            )
         )
     estimator.fit(X, parts.label, sensitive_features=parts.sensitive)
     details = {

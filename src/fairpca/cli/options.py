@@ -53,7 +53,7 @@ BIN = typer.Option(
 CATEGORICAL = typer.Option(
     metavar="COL", help="A numeric column whose numbers are codes. Repeatable."
 )
-KEEP_SENSITIVE = typer.Option(help="Let sensitive columns be features too.")
+KEEP_SENSITIVE = typer.Option("--keep-sensitive", help="Let sensitive columns be features too.")
 CRITERION = typer.Option(
     help="demographic_parity, equal_opportunity or equalized_odds (the last two need --label)."
 )
@@ -144,21 +144,23 @@ def check_distinct(output: Path, *inputs: str | Path) -> None:
             )
 
 
-def match_label(label: Any, wanted: str | None, known: Any) -> Any:
+def match_label(label: Any, wanted: str | None, known: Any, *, required: bool = False) -> Any:
     """Return the value of the label column that is written like the wanted one.
 
     Raises
     ------
     ValueError
-        If no row has it, or there is no label column.
+        If no row has it, it is required and not known, or there is no label column.
     """
     if label is None:
         raise ValueError("this needs a label column: name it with --label.")
     values = sorted(set(label.tolist()), key=str)
+    shown = ", ".join(repr(str(v)) for v in values[:10])
     if wanted is None:
+        if required and known is None and not set(values) <= {0, 1} | {-1, 1}:
+            raise ValueError(f"say which label counts as positive (--positive-label): {shown}.")
         return known
     for value in values:
         if str(value) == wanted:
             return value
-    shown = ", ".join(repr(str(v)) for v in values[:10])
     raise ValueError(f"no row has the label {wanted!r}; there are {shown}.")

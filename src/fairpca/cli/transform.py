@@ -41,8 +41,8 @@ def transform(
     Columns are matched by name, in any order; further columns are ignored. Memory is constant,
     whatever the size of the file.
 
-    Examples
-    --------
+    For example:
+
     `fairpca transform model.fairpca people.csv -o fair.csv --keep id`
 
     `fairpca transform model.fairpca people.parquet -o fair.npy`
