@@ -1,0 +1,5 @@
+"""``python -m fairpca``: the command line."""
+
+from fairpca.cli import main
+
+main()

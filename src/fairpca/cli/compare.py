@@ -1,0 +1,172 @@
+"""``fairpca compare``: plain PCA and its fair variants on one table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairpca.cli import options
+from fairpca.cli.console import command, note, out, plain, say
+from fairpca.cli.inputs import load_input, roles_of
+
+if TYPE_CHECKING:
+    from fairpca.report.result import Comparison
+
+__all__ = ["compare"]
+
+
+@command
+def compare(
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="A file (.csv, .tsv, .parquet, .arrow, .feather, .npy, .npz), or a bundled data "
+            "set's name. Without it: the bundled German credit data.",
+            show_default=False,
+        ),
+    ] = None,
+    sensitive: Annotated[list[str] | None, options.SENSITIVE] = None,
+    label: Annotated[str | None, options.LABEL] = None,
+    drop: Annotated[list[str] | None, options.DROP] = None,
+    bins: Annotated[list[str] | None, options.BIN] = None,
+    categorical: Annotated[list[str] | None, options.CATEGORICAL] = None,
+    keep_sensitive: Annotated[bool, options.KEEP_SENSITIVE] = False,
+    n_components: Annotated[
+        int, typer.Option("--n-components", "-k", min=1, help="Components of every method.")
+    ] = 2,
+    n_unfair: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--n-unfair",
+            "-m",
+            min=1,
+            metavar="M",
+            help="Directions of differing second moments to remove; repeat to compare several.  "
+            "[default: a twentieth of the features]",
+        ),
+    ] = None,
+    criterion: Annotated[str, options.CRITERION] = "demographic_parity",
+    positive_label: Annotated[str | None, options.POSITIVE_LABEL] = None,
+    missing: Annotated[str, options.MISSING] = "error",
+    max_categories: Annotated[int | None, options.MAX_CATEGORIES] = None,
+    test_size: Annotated[
+        float, typer.Option(min=0.01, max=0.99, help="Share of rows held out to measure on.")
+    ] = 0.3,
+    max_samples: Annotated[
+        int,
+        typer.Option(
+            min=100, help="The most rows to measure MMD² and leakage on, or train classifiers on."
+        ),
+    ] = 3000,
+    seed: Annotated[int, options.SEED] = 0,
+    html: Annotated[
+        Path, typer.Option(help="The page to write, with plots and the same tables.")
+    ] = Path("fairpca-report.html"),
+    no_html: Annotated[bool, typer.Option("--no-html", help="Write no page.")] = False,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write the numbers, unrounded: .csv or .parquet.")
+    ] = None,
+) -> None:
+    """Compare plain PCA with fair PCA on DATA, and write an HTML page about it.
+
+    Methods are fitted on training rows and measured on held-out ones: variance kept, distance
+    between groups (MMD²), how well the group can still be told, and what a classifier makes of the
+    components.
+
+    For example:
+
+    `fairpca compare`
+
+    `fairpca compare people.csv --sensitive sex --label income --html people.html`
+
+    `fairpca compare people.csv -s "age>=40" -y hired --n-unfair 2 --n-unfair 5 --drop name`
+    """
+    from fairpca.data.encoder import TableEncoder
+    from fairpca.data.output import check_target, write_bytes
+    from fairpca.data.roles import split_table
+    from fairpca.data.writing import output_suffix, write_table
+    from fairpca.report.cells import to_table
+    from fairpca.report.comparison import compare_parts
+    from fairpca.report.result import Settings
+
+    criterion = options.choice("--criterion", criterion, options.CRITERIA)
+    for path in [*([] if no_html else [html]), *([csv] if csv else [])]:
+        options.check_distinct(path, *([data] if data else []))
+        check_target(path)
+    if csv is not None:
+        options.checked("--csv", output_suffix, csv)
+    given = load_input(data, sensitive or ())
+    roles = roles_of(
+        given,
+        sensitive=sensitive or (),
+        label=label,
+        drop=drop or (),
+        bins=bins or (),
+        keep_sensitive=keep_sensitive,
+    )
+    parts = split_table(given.table, roles)
+    positive = None
+    if parts.label is not None:
+        positive = options.match_label(parts.label, positive_label, given.positive)
+    elif positive_label is not None or criterion != "demographic_parity":
+        raise typer.BadParameter("this needs a label column.", param_hint="--label")
+    comparison = compare_parts(
+        parts,
+        encoder=TableEncoder(
+            missing=options.choice("--missing", missing, ("error", "impute")),
+            categorical=tuple(categorical or ()),
+            max_categories=max_categories,
+        ),
+        settings=Settings(
+            n_components=n_components,
+            n_unfair=tuple(n_unfair or ()),
+            criterion=criterion,
+            pos_label=positive,
+            test_size=test_size,
+            max_samples=max_samples,
+            seed=seed,
+        ),
+        title=given.title,
+    )
+    _show(comparison)
+    if csv is not None:
+        write_table(to_table(comparison), csv)
+        say(f"Numbers written to {csv}")
+    if not no_html:
+        from fairpca.report.page import comparison_page
+
+        write_bytes(html, comparison_page(comparison).encode())
+        say(f"Page written to {html}")
+
+
+def _show(comparison: Comparison) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from fairpca.report.cells import columns_of
+
+    columns = [column for column in columns_of(comparison) if not column.wide_only]
+    say(
+        f"{comparison.title}: {comparison.n_train} rows to fit, {comparison.n_test} held out, "
+        f"{comparison.n_features} features, {comparison.settings.n_components} components"
+    )
+    for attribute, counts in comparison.group_counts.items():
+        shown = ", ".join(f"{level} ({n})" for level, n in counts.items())
+        say(f"Groups by {attribute}: {shown}")
+    if comparison.label is not None:
+        say(f"Label {comparison.label}, positive value {comparison.settings.pos_label}")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("method", no_wrap=True)
+    for column in columns:
+        table.add_column(column.heading.replace(" ", "\n"), justify="right", no_wrap=True)
+    for method in comparison.methods:
+        cells: list[Any] = [Text(plain(method.name)), *(column.text(method) for column in columns)]
+        table.add_row(*cells)
+    out().print(table)
+    say("Leakage is an area under the ROC curve, chance 0.50. Plain PCA is before, the rest after.")
+    for method in comparison.methods:
+        if method.problem:
+            note(f"{method.name} could not be fitted: {method.problem}")
+    note(comparison.roles)

@@ -1,0 +1,68 @@
+"""``fairpca datasets``: what is bundled, and how to get it out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fairpca.cli import options
+from fairpca.cli.console import command, out, say
+
+__all__ = ["datasets"]
+
+
+@command
+def datasets(
+    name: Annotated[
+        str | None, typer.Argument(help="The data set to describe or export.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write it to a file: .csv, .parquet or .arrow."),
+    ] = None,
+) -> None:
+    """List the bundled data sets, describe one, or export it to a file.
+
+    For example:
+
+    `fairpca datasets`
+
+    `fairpca datasets german-credit`
+
+    `fairpca datasets german-credit -o german.csv`
+    """
+    from fairpca.data import bundle
+    from fairpca.data.writing import output_suffix, write_table
+
+    if name is None:
+        if output is not None:
+            raise typer.BadParameter("name the data set to write.", param_hint="NAME")
+        _list(bundle.list_datasets())
+        return
+    name = name.replace("-", "_")
+    known = [info.name for info in bundle.list_datasets()]
+    if name not in known:
+        raise typer.BadParameter(
+            f"no bundled data set {name!r}; there are {', '.join(known)}.", param_hint="NAME"
+        )
+    if output is None:
+        say(*bundle.describe(name).splitlines())
+        return
+    options.checked("--output", output_suffix, output)
+    table = bundle.table(name)
+    write_table(table, output)
+    say(f"{table.num_rows} rows × {table.num_columns} columns written to {output}")
+
+
+def _list(infos: Any) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("name", "rows", "sensitive", "label", "licence", "title"):
+        table.add_column(heading, justify="right" if heading == "rows" else "left")
+    for info in infos:
+        sensitive = ", ".join(info.sensitive_columns)
+        table.add_row(info.name, str(info.n_rows), sensitive, info.label, info.licence, info.title)
+    out().print(table)

@@ -1,0 +1,68 @@
+"""Exit codes, and from an exception to the one line a user should read."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+__all__ = [
+    "BAD_INPUT",
+    "BAD_OUTPUT",
+    "INTERNAL",
+    "INTERRUPTED",
+    "MISSING_EXTRAS",
+    "USAGE",
+    "explain",
+    "missing_extra",
+]
+
+INTERNAL = 1
+USAGE = 2
+BAD_INPUT = 3
+BAD_OUTPUT = 4
+INTERRUPTED = 130
+
+MISSING_EXTRAS = frozenset(["typer", "rich", "plotly", "jinja2", "fairlearn", "pandas"])
+"""What `pip install "fairpca[cli]"` brings beyond the library itself."""
+
+_ISSUES = "https://github.com/fairpca/fairpca/issues"
+
+
+def missing_extra(name: str) -> str:
+    """Say how to get a package that only the command line needs."""
+    return f'The command line needs {name}, which is not installed: pip install "fairpca[cli]"'
+
+
+def explain(error: BaseException) -> tuple[int, str]:
+    """Return the exit code and message for an exception."""
+    from fairpca.data.output import OutputFileError
+
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, "Interrupted; no output was changed."
+    if isinstance(error, OutputFileError):
+        return BAD_OUTPUT, error.strerror or str(error)
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        if package in MISSING_EXTRAS:
+            return USAGE, missing_extra(package)
+    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+        return BAD_INPUT, str(error)
+    if isinstance(error, ValueError | TypeError) and _is_deliberate(error):
+        return BAD_INPUT, str(error)
+    if isinstance(error, MemoryError):
+        return INTERNAL, "Not enough memory for this table. Use fewer rows or columns."
+    return INTERNAL, (
+        f"Unexpected error: {type(error).__name__}: {error}\n"
+        f"This is a fault in fairpca. Please report it at {_ISSUES}, with the output of the same "
+        "command and --debug."
+    )
+
+
+def _is_deliberate(error: BaseException) -> bool:
+    """Whether this package, or scikit-learn's validation, raised the error to tell the user."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return False
+    where = Path(frames[-1].filename)
+    package = Path(__file__).resolve().parents[1]
+    return package in where.resolve().parents or where.match("sklearn/utils/validation.py")

@@ -1,0 +1,123 @@
+"""The table a command works on: a file, or a bundled data set by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fairpca.cli.console import note
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fairpca.data.roles import Roles
+
+__all__ = ["Input", "load_input", "roles_of"]
+
+DEFAULT_DATASET = "german_credit"
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table and what is known of it beforehand.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The rows.
+    title : str
+        What to call it.
+    sensitive, label, positive, drop
+        The bundled data set's own roles; empty for a file.
+    """
+
+    table: pa.Table
+    title: str
+    sensitive: tuple[str, ...] = ()
+    label: str | None = None
+    positive: Any = None
+    drop: Mapping[str, str] = field(default_factory=dict)
+
+
+def load_input(data: str | None, sensitive: Sequence[str]) -> Input:
+    """Read a file, or the bundled data set of that name (German credit without any).
+
+    A file of the same name comes first.
+    """
+    from fairpca.data import bundle
+    from fairpca.data.tables import open_table
+
+    known = {info.name: info for info in bundle.list_datasets()}
+    name = (data or DEFAULT_DATASET).replace("-", "_")
+    if data is not None and (Path(data).exists() or name not in known):
+        source = open_table(data)
+        for remark in source.notes:
+            note(f"{data}: {remark}.")
+        return Input(source.read(_columns_needed(source, sensitive)), Path(data).name)
+    return _bundled(known[name], sensitive)
+
+
+def _columns_needed(source: Any, sensitive: Sequence[str]) -> list[str]:
+    return [*source.column_names, *(s for s in sensitive if s in source.index_names)]
+
+
+def _bundled(info: Any, sensitive: Sequence[str]) -> Input:
+    """Leave out what a sensitive attribute is read off, and other attributes like it."""
+    from fairpca.data import bundle
+    from fairpca.data.recipes import recipe
+
+    chosen = tuple(sensitive) or (info.sensitive,)
+    splits = recipe(info.name).splits
+    table = bundle.table(info.name)
+    drop = {
+        name: "read off another column"
+        for name in table.column_names
+        if name not in (*info.features, info.label)
+    }
+    drop |= {splits[name].column: f"gives {name}" for name in chosen if name in splits}
+    drop = {name: why for name, why in drop.items() if name not in chosen}
+    return Input(table, info.title, chosen, info.label, info.positive, drop)
+
+
+def roles_of(
+    given: Input,
+    *,
+    sensitive: Sequence[str],
+    label: str | None,
+    drop: Sequence[str],
+    bins: Sequence[str],
+    keep_sensitive: bool,
+) -> Roles:
+    """Decide the columns' roles from the options, the data set's own filling in.
+
+    Raises
+    ------
+    typer.BadParameter
+        If no sensitive column is named, or a ``--bin`` is malformed.
+    """
+    from fairpca.data.roles import assign_roles, parse_edges
+
+    try:
+        edges = dict(parse_edges(text) for text in bins)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--bin") from error
+    chosen = tuple(sensitive) or (() if edges else given.sensitive)
+    if not (chosen or edges):
+        raise typer.BadParameter(
+            f"name at least one column that says which group a row belongs to. {given.title} has "
+            f"the columns {', '.join(given.table.column_names[:20])}.",
+            param_hint="--sensitive",
+        )
+    return assign_roles(
+        given.table.column_names,
+        sensitive=chosen,
+        label=label or given.label,
+        drop={**given.drop, **dict.fromkeys(drop, "dropped")},
+        keep_sensitive=keep_sensitive,
+        edges=edges,
+        where=given.title,
+    )

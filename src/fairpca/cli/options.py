@@ -1,0 +1,166 @@
+"""Options that several commands share, and the checks of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import typer
+
+__all__ = [
+    "BIN",
+    "CATEGORICAL",
+    "CRITERIA",
+    "CRITERION",
+    "DATA",
+    "DROP",
+    "KEEP_SENSITIVE",
+    "LABEL",
+    "MAX_CATEGORIES",
+    "MISSING",
+    "POSITIVE_LABEL",
+    "SEED",
+    "SENSITIVE",
+    "check_distinct",
+    "checked",
+    "choice",
+    "match_label",
+    "parse_components",
+]
+
+DATA = typer.Argument(
+    help="A file (.csv, .tsv, .parquet, .arrow, .feather, .npy, .npz), or a bundled data set's "
+    "name.",
+    show_default=False,
+)
+SENSITIVE = typer.Option(
+    "--sensitive",
+    "-s",
+    metavar="COL",
+    help="A column that says which group a row belongs to, or a comparison that makes two groups "
+    "of a numeric column, such as 'age>=25'. Repeat for several attributes.",
+)
+LABEL = typer.Option("--label", "-y", metavar="COL", help="The column to predict; not a feature.")
+DROP = typer.Option(
+    "--drop", "-d", metavar="COL", help="A column that is no feature, such as a name. Repeatable."
+)
+BIN = typer.Option(
+    "--bin",
+    metavar="COL=EDGES",
+    help="Put a numeric sensitive column into classes, such as age=25,60. Repeatable.",
+)
+CATEGORICAL = typer.Option(
+    metavar="COL", help="A numeric column whose numbers are codes. Repeatable."
+)
+KEEP_SENSITIVE = typer.Option("--keep-sensitive", help="Let sensitive columns be features too.")
+CRITERION = typer.Option(
+    help="demographic_parity, equal_opportunity or equalized_odds (the last two need --label)."
+)
+POSITIVE_LABEL = typer.Option(
+    metavar="VALUE", help="The label that counts as positive, such as hired."
+)
+MISSING = typer.Option(
+    help="Missing feature values: error, or impute (the mean; for text a category of its own)."
+)
+MAX_CATEGORIES = typer.Option(
+    min=2, help="The most values a text column may have, each of which becomes a feature."
+)
+SEED = typer.Option(help="Seed of everything random.")
+
+CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
+
+Value = TypeVar("Value", bound=str)
+
+
+def choice(option: str, value: str, values: tuple[Value, ...]) -> Value:
+    """Return the one of `values` that was given.
+
+    Raises
+    ------
+    typer.BadParameter
+        If it is none of them.
+    """
+    for known in values:
+        if value == known:
+            return known
+    raise typer.BadParameter(f"{value!r} is not one of {', '.join(values)}.", param_hint=option)
+
+
+def checked(option: str, check: Callable[[Path], object], path: Path) -> None:
+    """Turn a ValueError about an option's value into wrong use of the command.
+
+    Raises
+    ------
+    typer.BadParameter
+        If the check raises ValueError.
+    """
+    try:
+        check(path)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def parse_components(text: str) -> int | float | None:
+    """Read ``--n-components``: a whole number, a share of the variance in (0, 1), or ``all``.
+
+    Raises
+    ------
+    typer.BadParameter
+        If it is none of these.
+    """
+    if text == "all":
+        return None
+    try:
+        number = int(text)
+        if number >= 1:
+            return number
+    except ValueError:
+        try:
+            share = float(text)
+            if 0 < share < 1:
+                return share
+        except ValueError:
+            pass
+    raise typer.BadParameter(
+        f"{text!r} is neither a whole number of at least 1, a share of the variance between 0 and "
+        "1, nor all.",
+        param_hint="--n-components",
+    )
+
+
+def check_distinct(output: Path, *inputs: str | Path) -> None:
+    """Refuse to write over what is being read.
+
+    Raises
+    ------
+    typer.BadParameter
+        If the output is one of the inputs.
+    """
+    for path in map(Path, inputs):
+        if path.exists() and output.exists() and path.samefile(output):
+            raise typer.BadParameter(
+                f"{output} is also the input; give another name.", param_hint="--output"
+            )
+
+
+def match_label(label: Any, wanted: str | None, known: Any, *, required: bool = False) -> Any:
+    """Return the value of the label column that is written like the wanted one.
+
+    Raises
+    ------
+    ValueError
+        If no row has it, it is required and not known, or there is no label column.
+    """
+    if label is None:
+        raise ValueError("this needs a label column: name it with --label.")
+    values = sorted(set(label.tolist()), key=str)
+    shown = ", ".join(repr(str(v)) for v in values[:10])
+    if wanted is None:
+        if required and known is None and not set(values) <= {0, 1} | {-1, 1}:
+            raise ValueError(f"say which label counts as positive (--positive-label): {shown}.")
+        return known
+    for value in values:
+        if str(value) == wanted:
+            return value
+    raise ValueError(f"no row has the label {wanted!r}; there are {shown}.")

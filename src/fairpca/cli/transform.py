@@ -1,0 +1,84 @@
+"""``fairpca transform``: new rows through a fitted model, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairpca.cli import options
+from fairpca.cli.console import command, err, note, plain, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["transform"]
+
+
+@command
+def transform(
+    model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
+    data: Annotated[Path, typer.Argument(help="The rows: any data file.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="What to write: .csv, .parquet, .arrow, .feather or .npy."
+        ),
+    ],
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", metavar="COL", help="Copy a column, such as an id. Repeatable."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse text values that fit did not see.")
+    ] = False,
+) -> None:
+    """Transform the rows of DATA by a fitted MODEL; groups and labels are not needed.
+
+    Columns are matched by name, in any order; further columns are ignored. Memory is constant,
+    whatever the size of the file.
+
+    For example:
+
+    `fairpca transform model.fairpca people.csv -o fair.csv --keep id`
+
+    `fairpca transform model.fairpca people.parquet -o fair.npy`
+    """
+    from fairpca.data.output import check_target
+    from fairpca.data.tables import open_table
+    from fairpca.data.writing import output_suffix
+    from fairpca.estimators.transform_file import transform_file
+
+    options.check_distinct(output, model, data)
+    options.checked("--output", output_suffix, output)
+    check_target(output)
+    source = open_table(data)
+    for remark in source.notes:
+        note(f"{data}: {remark}.")
+    with _progress(f"Transforming {data.name}") as progress:
+        written = transform_file(
+            model, source, output, keep=keep or (), strict=strict, progress=progress
+        )
+    say(f"{written.n_rows} rows × {written.n_components} components written to {output}")
+    if written.ignored:
+        shown = ", ".join(written.ignored[:8]) + (", …" if len(written.ignored) > 8 else "")
+        note(f"columns not used by the model: {shown}.")
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[Callable[[float], None]]:
+    """Show a bar on stderr where that is a terminal; give the function that moves it."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    console = err()
+    columns: list[Any] = [TextColumn("{task.description}", markup=False)]
+    columns += [BarColumn(), TaskProgressColumn(), Remaining()]
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(plain(title), total=1.0)
+        yield lambda share: bar.update(task, completed=share)

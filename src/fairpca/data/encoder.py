@@ -1,0 +1,348 @@
+"""From a table of numbers and text to a matrix, and what must be remembered to do it again.
+
+Numeric columns are standardised, (x − mean) / standard deviation; each value of a text column gets
+a column of its own that is 1 where the row has it and 0 elsewhere.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from fairpca.data.column_checks import (
+    MAX_CATEGORIES,
+    check_categories,
+    check_no_missing,
+    check_not_row_number,
+)
+from fairpca.data.columns import Kind, as_table, column_kind, count_missing, numbers, text_codes
+from fairpca.data.source import check_columns
+
+__all__ = ["TableEncoder", "UnseenValues"]
+
+MISSING = "(missing)"
+"""The value that missing text becomes with ``missing="impute"``."""
+
+BATCH_ROWS = 65_536
+
+
+class UnseenValues:
+    """Values of text columns that were not there at `fit`, counted while rows are encoded."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str | None]] = Counter()
+
+    def __len__(self) -> int:
+        return self.counts.total()
+
+    def describe(self) -> str:
+        """Return one sentence that names the columns, values and row counts."""
+        shown = ", ".join(
+            f"{column!r} has {'missing values' if value is None else repr(value)} ({n} rows)"
+            for (column, value), n in self.counts.most_common(3)
+        )
+        more = f" and {len(self.counts) - 3} more" if len(self.counts) > 3 else ""
+        return (
+            f"{len(self)} values were not seen when the encoder was fitted: column {shown}{more}. "
+            "These rows have 0 in all of that column's categories."
+        )
+
+    def warn(self) -> None:
+        """Warn with that sentence, if there were any."""
+        if len(self):
+            warnings.warn(self.describe(), UserWarning, stacklevel=3)
+
+
+class TableEncoder(BaseEstimator):  # type: ignore[misc]
+    """Encode a table as a float64 matrix: numbers standardised, text and booleans one-hot.
+
+    Numeric columns come first, then the categories of each other column, sorted as text; both in
+    the table's column order. Columns are matched by name at `transform`. Cost: one pass; memory
+    that of one block and of the distinct values.
+
+    Parameters
+    ----------
+    scale : bool, default=True
+        Divide centred numbers by their standard deviation (ddof 0; a constant column is only
+        centred). False leaves numbers as they are.
+    missing : {"error", "impute"}, default="error"
+        With "impute", missing numbers become the column's mean and missing text is a category
+        ``(missing)`` of its own.
+    unseen : {"warn", "error"}, default="warn"
+        What to do with text at `transform` that `fit` did not see: warn and encode it as zeros,
+        or refuse.
+    categorical : sequence of str, default=()
+        Columns of numbers that are codes, to be treated as text.
+    max_categories : int, optional
+        The most distinct values a text column may have. By default 1,000, and no more than half of
+        the rows once above 50: such a column is a name or an identifier.
+
+    Attributes
+    ----------
+    feature_names_in_ : tuple of str
+        The columns, in table order.
+    kinds_ : tuple of {"number", "text", "boolean"}
+        What each holds.
+    categories_ : dict of str to tuple of str
+        The values of each text column.
+    means_, variances_ : ndarray of shape (n_numeric,)
+        Of the numeric columns, missing values aside; the units of the column and their squares.
+    scales_ : ndarray of shape (n_numeric,)
+        What centred numbers are divided by: standard deviations, 1 for constant columns.
+    n_values_ : ndarray of shape (n_numeric,)
+        How many values they were taken over.
+    n_missing_ : dict of str to int
+        Missing values met, for columns that have any.
+    n_samples_seen_ : int
+        Rows fitted on.
+
+    Notes
+    -----
+    An imputed number does not move the column's mean, but the column varies less than its present
+    values do. Numbers that are names of things (postcodes, codes of jobs) belong in `categorical`.
+
+    Examples
+    --------
+    >>> encoder = TableEncoder().fit({"age": [20.0, 40.0], "job": ["nurse", "cook"]})
+    >>> encoder.get_feature_names_out().tolist()
+    ['age', 'job=cook', 'job=nurse']
+    >>> encoder.transform({"job": ["cook"], "age": [30.0]})
+    array([[0., 1., 0.]])
+    """
+
+    def __init__(
+        self,
+        *,
+        scale: bool = True,
+        missing: Literal["error", "impute"] = "error",
+        unseen: Literal["warn", "error"] = "warn",
+        categorical: Sequence[str] = (),
+        max_categories: int | None = None,
+    ) -> None:
+        self.scale = scale
+        self.missing = missing
+        self.unseen = unseen
+        self.categorical = categorical
+        self.max_categories = max_categories
+
+    def fit(self, table: Any, y: Any = None) -> Self:
+        """Learn the columns, means, variances and categories of a table.
+
+        Raises
+        ------
+        ValueError
+            If a column cannot be encoded, has missing values (unless they are imputed), infinite
+            ones, or more categories than `max_categories`.
+        """
+        table = as_table(table)
+        self._start(table)
+        if self.missing != "impute":
+            check_no_missing(table)
+        for batch in table.to_batches(BATCH_ROWS):
+            self._learn(batch)
+        for name, values in self.categories_.items():
+            check_categories(name, values, self.n_samples_seen_, self.max_categories)
+        for name in self._numeric:
+            check_not_row_number(table[name], name)
+        return self
+
+    def partial_fit(self, table: Any, y: Any = None) -> Self:
+        """Learn from one more block of a table that is larger than memory.
+
+        The result is that of `fit` on all blocks together (to rounding). The column kinds are those
+        of the first block.
+        """
+        table = as_table(table)
+        if not hasattr(self, "kinds_"):
+            self._start(table)
+        table = self._select(table)
+        if self.missing != "impute":
+            check_no_missing(table)
+        for batch in table.to_batches(BATCH_ROWS):
+            self._learn(batch)
+        for name, values in self.categories_.items():  # the share of rows is known only at the end
+            check_categories(
+                name, values, self.n_samples_seen_, self.max_categories or MAX_CATEGORIES
+            )
+        return self
+
+    def transform(self, table: Any) -> NDArray[np.float64]:
+        """Encode a table, shape (n_samples, n_features_out)."""
+        check_is_fitted(self)
+        table = self._select(as_table(table, self.feature_names_in_))
+        if self.missing != "impute":
+            check_no_missing(table)
+        out = np.empty((table.num_rows, self.n_features_out_))
+        unseen = UnseenValues()
+        start = 0
+        for batch in table.to_batches(BATCH_ROWS):
+            self._fill(batch, out[start : start + batch.num_rows], unseen)
+            start += batch.num_rows
+        unseen.warn()
+        return out
+
+    def fit_transform(self, table: Any, y: Any = None) -> NDArray[np.float64]:
+        """Fit, and encode the same table."""
+        return self.fit(table).transform(table)
+
+    def transform_blocks(self, blocks: Iterable[Any]) -> Iterator[NDArray[np.float64]]:
+        """Encode block after block in constant memory; unseen values are warned of at the end."""
+        unseen = UnseenValues()
+        for block in blocks:
+            yield self.encode(block, unseen)
+        unseen.warn()
+
+    def encode(self, block: Any, unseen: UnseenValues) -> NDArray[np.float64]:
+        """Encode one block and add the values that `fit` did not see to `unseen`."""
+        check_is_fitted(self)
+        table = self._select(as_table(block, self.feature_names_in_))
+        if self.missing != "impute":
+            check_no_missing(table)
+        out = np.empty((table.num_rows, self.n_features_out_))
+        start = 0
+        for batch in table.to_batches():
+            self._fill(batch, out[start : start + batch.num_rows], unseen)
+            start += batch.num_rows
+        return out
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return a name for each column of the matrix: ``age``, ``job=cook``, …."""
+        check_is_fitted(self)
+        names = [*self._numeric]
+        for column, values in self.categories_.items():
+            names += [f"{column}={value}" for value in values]
+        return np.array(names, dtype=object)
+
+    @property
+    def n_features_out_(self) -> int:
+        """Columns of the matrix."""
+        return len(self._numeric) + sum(len(v) for v in self.categories_.values())
+
+    @property
+    def column_types(self) -> dict[str, pa.DataType]:
+        """The types to read a CSV file's columns as, so that they match those of `fit`."""
+        types = {"number": pa.float64(), "text": pa.string(), "boolean": pa.bool_()}
+        return {n: types[k] for n, k in zip(self.feature_names_in_, self.kinds_, strict=True)}
+
+    @property
+    def _numeric(self) -> list[str]:
+        return [
+            n for n, k in zip(self.feature_names_in_, self.kinds_, strict=True) if k == "number"
+        ]
+
+    def _start(self, table: pa.Table) -> None:
+        _check_choice("missing", self.missing, ("error", "impute"))
+        _check_choice("unseen", self.unseen, ("warn", "error"))
+        if table.num_rows == 0:
+            raise ValueError("the table has no rows.")
+        names = tuple(table.column_names)
+        if not names:
+            raise ValueError("no feature columns are left: keep at least one.")
+        if len(set(names)) < len(names):
+            raise ValueError(f"column names must differ, got {list(names)}.")
+        check_columns(self.categorical, names, "the table")
+        kinds: list[Kind] = [
+            "text" if name in self.categorical else column_kind(table[name], name) for name in names
+        ]
+        self.feature_names_in_ = names
+        self.kinds_ = tuple(kinds)
+        self.categories_: dict[str, tuple[str, ...]] = {
+            name: () for name, kind in zip(names, kinds, strict=True) if kind != "number"
+        }
+        n_numeric = len(names) - len(self.categories_)
+        self.means_, self.variances_ = np.zeros(n_numeric), np.zeros(n_numeric)
+        self.scales_ = np.ones(n_numeric)
+        self.n_values_ = np.zeros(n_numeric, dtype=np.int64)
+        self.n_missing_: dict[str, int] = {}
+        self.n_samples_seen_ = 0
+
+    def _learn(self, batch: pa.RecordBatch) -> None:
+        for name in batch.schema.names:
+            missing = count_missing(batch[name])
+            if missing:
+                self.n_missing_[name] = self.n_missing_.get(name, 0) + missing
+        if self._numeric:
+            scaler = self._scaler().partial_fit(self._numbers(batch))
+            self.means_, self.variances_ = scaler.mean_, scaler.var_
+            self.scales_ = scaler.scale_
+            self.n_values_ = np.broadcast_to(scaler.n_samples_seen_, self.means_.shape).copy()
+        for name, known in self.categories_.items():
+            values, _ = text_codes(batch[name], name, self._kind(name))
+            seen = {MISSING if value is None else value for value in values}
+            if not seen <= set(known):
+                self.categories_[name] = tuple(sorted(seen.union(known)))
+        self.n_samples_seen_ += batch.num_rows
+
+    def _fill(self, batch: pa.RecordBatch, out: NDArray[np.float64], unseen: UnseenValues) -> None:
+        """Write the encoded rows of a batch into `out`, shape (n_rows, n_features_out)."""
+        n_numeric = len(self._numeric)
+        if n_numeric:
+            values = self._numbers(batch)
+            values = np.where(np.isnan(values), self.means_, values)
+            out[:, :n_numeric] = self._scaler().transform(values) if self.scale else values
+        out[:, n_numeric:] = 0.0
+        offset = n_numeric
+        for name, known in self.categories_.items():
+            codes = self._codes(batch[name], name, known, unseen)
+            rows = np.flatnonzero(codes >= 0)
+            out[rows, offset + codes[rows]] = 1.0
+            offset += len(known)
+
+    def _codes(
+        self, column: pa.Array, name: str, known: tuple[str, ...], unseen: UnseenValues
+    ) -> NDArray[np.intp]:
+        """Return each row's position in `known`, -1 where its value is not there."""
+        values, indices = text_codes(column, name, self._kind(name))
+        position = {value: i for i, value in enumerate(known)}
+        place = [position.get(MISSING if value is None else value, -1) for value in values]
+        codes = np.array(place, dtype=np.intp)[indices] if place else np.empty(0, dtype=np.intp)
+        for i in np.flatnonzero(np.array(place, dtype=np.intp) < 0):
+            if self.unseen == "error":
+                raise ValueError(
+                    f"column {name!r} has the value {values[i]!r}, which was not there when the "
+                    "encoder was fitted. Correct it, or let unseen values count as zeros "
+                    "(unseen='warn')."
+                )
+            unseen.counts[name, values[i]] += int(np.count_nonzero(indices == i))
+        return codes
+
+    def _numbers(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
+        return np.column_stack([numbers(batch[name], name) for name in self._numeric])
+
+    def _kind(self, name: str) -> Kind:
+        return self.kinds_[self.feature_names_in_.index(name)]
+
+    def _scaler(self) -> StandardScaler:
+        """Return scikit-learn's scaler in the state reached so far."""
+        scaler = StandardScaler()
+        if self.n_samples_seen_:
+            scaler.mean_, scaler.var_ = self.means_.copy(), self.variances_.copy()
+            scaler.n_samples_seen_ = self.n_values_.copy()
+            scaler.n_features_in_ = len(self.means_)
+            scaler.scale_ = self.scales_.copy()
+        return scaler
+
+    def _select(self, table: pa.Table) -> pa.Table:
+        """Return the fitted columns by name, in the fitted order."""
+        missing = [n for n in self.feature_names_in_ if n not in table.column_names]
+        if len(missing) > 1:
+            raise ValueError(
+                f"the table lacks {len(missing)} columns the encoder was fitted on: "
+                f"{', '.join(map(repr, missing[:5]))}{', …' if len(missing) > 5 else ''}."
+            )
+        check_columns(missing, table.column_names, "the table")
+        return table.select(list(self.feature_names_in_))
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}.")

@@ -1,0 +1,109 @@
+"""Files that are either written whole or not at all.
+
+A file is written under another name beside its target, flushed to disk and then renamed: an
+interruption, an error or a full disk leaves the old file (or none), never half of a new one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["OutputFileError", "atomic_path", "check_target", "write_bytes"]
+
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file would be larger than allowed",
+    errno.EACCES: "no permission",
+    errno.EPERM: "no permission",
+    errno.EROFS: "the file system is read-only",
+}
+
+
+class OutputFileError(OSError):
+    """A file could not be written; whatever stood under its name before is untouched."""
+
+
+def check_target(path: str | Path) -> Path:
+    """Return the path where a file can be put, or say early why none can.
+
+    Raises
+    ------
+    OutputFileError
+        If the path is a folder, its folder does not exist, or one may not write there.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise OutputFileError(f"cannot write {path}: it is a folder; give a file name.")
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise OutputFileError(f"cannot write {path}: there is no folder {folder}.")
+    if not os.access(folder, os.W_OK):
+        raise OutputFileError(f"cannot write {path}: no permission in {folder}.")
+    return path
+
+
+@contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """Give a temporary path to write to; it takes the place of `path` when the block ends well.
+
+    Raises
+    ------
+    OutputFileError
+        If the system refuses to write, with the reason.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     target = Path(folder) / "a.txt"
+    ...     with atomic_path(target) as partial:
+    ...         _ = partial.write_text("all of it")
+    ...     target.read_text()
+    'all of it'
+    """
+    target = check_target(path).resolve()
+    if target.exists() and not target.is_file():  # a device or a pipe cannot be renamed over
+        with _explained(path):
+            yield target
+        return
+    partial = target.parent / f".fairpca-{secrets.token_hex(6)}.partial"
+    try:
+        with _explained(path):
+            partial.touch(exist_ok=False)  # with the permissions a new file has here
+            if target.exists():
+                partial.chmod(target.stat().st_mode)
+            yield partial
+            _flush(partial)
+            partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write a small file whole or not at all."""
+    with atomic_path(path) as partial, partial.open("wb") as file:
+        file.write(content)
+
+
+@contextmanager
+def _explained(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except OutputFileError:
+        raise
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
+        raise OutputFileError(
+            error.errno, f"cannot write {path}: {reason}. Nothing was changed there."
+        ) from error
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())

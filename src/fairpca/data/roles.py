@@ -1,0 +1,256 @@
+"""Which column of a table plays which part: feature, sensitive attribute, label, or none.
+
+Sensitive columns and the label are no features unless asked for. A sensitive attribute is a column
+of labels, or a numeric column put into classes: ``age>=25`` makes two, edges make several.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fairpca.data.columns import numbers
+from fairpca.data.groups import Label
+from fairpca.data.source import check_columns
+
+__all__ = ["Roles", "TableParts", "assign_roles", "parse_edges", "split_table"]
+
+MAX_NUMERIC_LEVELS = 20
+"""A numeric column with more distinct values is taken for a scale, not for group labels."""
+
+_COMPARISON = re.compile(r"(.+?)\s*(>=|<=|>|<)\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*")
+_COMPARE: Mapping[str, Callable[[Any, float], Any]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_OPPOSITE = {">=": "<", "<": ">=", "<=": ">", ">": "<="}
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of a table by the part they play.
+
+    Parameters
+    ----------
+    sensitive : tuple of str
+        What names the sensitive attributes: columns, or comparisons such as ``age>=25``.
+    label : str or None
+        The column to predict.
+    features : tuple of str
+        The columns that are encoded, in table order.
+    excluded : mapping of str to str
+        Each column left out of the features, and why.
+    edges : mapping of str to tuple of float
+        The class boundaries of numeric sensitive columns.
+    """
+
+    sensitive: tuple[str, ...]
+    label: str | None
+    features: tuple[str, ...]
+    excluded: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    edges: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def sensitive_columns(self) -> tuple[str, ...]:
+        """The columns that the sensitive attributes are read off."""
+        return tuple(dict.fromkeys(_source(name, self.edges)[0] for name in self.sensitive))
+
+    def describe(self) -> str:
+        """Say in one sentence which columns are no features, and why."""
+        if not self.excluded:
+            return "All columns are features."
+        reasons = ", ".join(f"{name} ({why})" for name, why in self.excluded.items())
+        return f"Not among the features: {reasons}."
+
+
+@dataclass(frozen=True)
+class TableParts:
+    """A table taken apart; row i is the same row in every part.
+
+    Parameters
+    ----------
+    features : pyarrow.Table
+        The feature columns, not yet encoded.
+    sensitive : mapping of str to ndarray of shape (n_samples,)
+        Labels of each sensitive attribute, None where missing.
+    label : ndarray of shape (n_samples,) or None
+        The labels to predict.
+    roles : Roles
+        Where they came from.
+    """
+
+    features: pa.Table
+    sensitive: Mapping[str, NDArray[Any]]
+    label: NDArray[Any] | None
+    roles: Roles
+
+
+def parse_edges(text: str) -> tuple[str, tuple[float, ...]]:
+    """Read ``COLUMN=edge,edge``: increasing class boundaries of a numeric column.
+
+    Raises
+    ------
+    ValueError
+        If it is not of that form.
+
+    Examples
+    --------
+    >>> parse_edges("age=25,60")
+    ('age', (25.0, 60.0))
+    """
+    name, _, right = text.rpartition("=")
+    try:
+        edges = tuple(float(edge) for edge in right.split(","))
+    except ValueError:
+        edges = ()
+    rising = all(a < b for a, b in pairwise(edges))
+    if not name or not edges or not rising or not np.all(np.isfinite(edges)):
+        raise ValueError(
+            f"{text!r} is not of the form COLUMN=edge,edge with rising numbers, such as age=25,60."
+        )
+    return name, edges
+
+
+def assign_roles(
+    column_names: Sequence[str],
+    *,
+    sensitive: Sequence[str],
+    label: str | None = None,
+    drop: Mapping[str, str] | None = None,
+    keep_sensitive: bool = False,
+    edges: Mapping[str, tuple[float, ...]] | None = None,
+    where: str = "the table",
+) -> Roles:
+    """Decide the part of every column.
+
+    Parameters
+    ----------
+    column_names : sequence of str
+        All columns, in order.
+    sensitive : sequence of str
+        Sensitive columns, or comparisons such as ``age>=25``.
+    label : str, optional
+        The column to predict.
+    drop : mapping of str to str, optional
+        Further columns that are no features, with the reason to give.
+    keep_sensitive : bool
+        Let sensitive columns be features too.
+    edges : mapping of str to tuple of float, optional
+        Class boundaries for numeric sensitive columns.
+    where : str
+        What the table is called in messages.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        If a name is not a column; the closest names are listed.
+    ValueError
+        If the label is also sensitive, or nothing is left as a feature.
+    """
+    edges, drop = dict(edges or {}), dict(drop or {})
+    names = list(dict.fromkeys([*sensitive, *(n for n in edges if n not in sensitive)]))
+    sources = [_source(n, edges, column_names)[0] for n in names]
+    check_columns([*sources, *([label] if label else []), *drop], column_names, where)
+    if label in sources:
+        raise ValueError(f"column {label!r} cannot be both the label and a sensitive attribute.")
+    excluded = {} if keep_sensitive else dict.fromkeys(sources, "sensitive")
+    if label:
+        excluded[label] = "label"
+    excluded |= {name: why for name, why in drop.items() if name not in excluded}
+    features = tuple(n for n in column_names if n not in excluded)
+    if not features:
+        raise ValueError(f"{where} has no feature columns left. Drop fewer columns.")
+    return Roles(tuple(names), label, features, excluded, edges)
+
+
+def split_table(table: pa.Table, roles: Roles) -> TableParts:
+    """Take a table apart by the columns' roles.
+
+    Raises
+    ------
+    ValueError
+        If a sensitive column is a numeric scale without classes, or the label has gaps.
+    """
+    sensitive = {name: _attribute(table, name, roles.edges) for name in roles.sensitive}
+    label = None
+    if roles.label is not None:
+        label = _objects(table[roles.label])
+        n_missing = sum(v is None for v in label)
+        if n_missing:
+            raise ValueError(
+                f"the label column {roles.label!r} has {n_missing} missing values. Fill them in or "
+                "drop those rows."
+            )
+    return TableParts(table.select(list(roles.features)), sensitive, label, roles)
+
+
+def _source(
+    name: str, edges: Mapping[str, Any], column_names: Sequence[str] = ()
+) -> tuple[str, str | None, float]:
+    """Return the column an attribute is read off, and the comparison that makes it."""
+    if name in edges or name in column_names:
+        return name, None, 0.0
+    found = _COMPARISON.fullmatch(name)
+    if not found:
+        return name, None, 0.0
+    try:
+        return found[1].strip(), found[2], float(found[3])
+    except ValueError:
+        return name, None, 0.0
+
+
+def _attribute(table: pa.Table, name: str, edges: Mapping[str, tuple[float, ...]]) -> NDArray[Any]:
+    column, sign, bound = _source(name, edges, table.column_names)
+    values = table[column]
+    if name not in edges and sign is None:
+        return _labels(values, name)
+    numeric = numbers(values, column)
+    if sign is not None:
+        classes = _COMPARE[sign](numeric, bound).astype(np.intp)
+        words = [f"{_OPPOSITE[sign]} {_short(bound)}", f"{sign} {_short(bound)}"]
+    else:
+        cuts = edges[name]
+        classes = np.searchsorted(np.array(cuts), numeric, side="right")
+        inner = [f"{_short(a)} to < {_short(b)}" for a, b in pairwise(cuts)]
+        words = [f"< {_short(cuts[0])}", *inner, f">= {_short(cuts[-1])}"]
+    labels: NDArray[Any] = np.array(words, dtype=object)[classes]
+    labels[np.isnan(numeric)] = None
+    return labels
+
+
+def _labels(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
+    """Return a column's labels, refusing a numeric scale."""
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        distinct = column.unique().drop_null()
+        if len(distinct) > MAX_NUMERIC_LEVELS:
+            middle = float(np.nanmedian(numbers(column, name)))
+            raise ValueError(
+                f"sensitive column {name!r} has {len(distinct)} different numbers: that is a "
+                "scale, and groups are needed. Put it into classes, for example "
+                f"--sensitive '{name}>={_short(middle)}' or --bin '{name}={_short(middle)}'."
+            )
+    return _objects(column)
+
+
+def _objects(column: pa.ChunkedArray) -> NDArray[Any]:
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.to_pylist()
+    missing: list[Label] = [v is None or v != v for v in values.tolist()]
+    values[np.array(missing, dtype=bool)] = None
+    return values
+
+
+def _short(number: float) -> str:
+    return str(int(number)) if number == int(number) else repr(number)

@@ -1,0 +1,176 @@
+"""A table in a file, whatever its kind: read whole, or in blocks of bounded size.
+
+A block holds at most `BLOCK_VALUES` numbers, so memory depends neither on the length of the file
+nor on its width.
+"""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+__all__ = [
+    "BLOCK_ROWS",
+    "ColumnNotFoundError",
+    "DataFileError",
+    "TableSource",
+    "check_columns",
+    "reading",
+]
+
+BLOCK_ROWS = 16_384
+"""Rows per block unless told otherwise; wide tables get fewer (see `BLOCK_VALUES`)."""
+
+BLOCK_VALUES = 4_000_000
+"""The most values a block may hold: 32 MB of float64, however many columns there are."""
+
+Progress = Callable[[float], None]
+
+
+class DataFileError(ValueError):
+    """A data file cannot be used; the message says which, where, and what to do."""
+
+
+class ColumnNotFoundError(DataFileError):
+    """A column was asked for by a name that the table does not have."""
+
+
+@dataclass(frozen=True)
+class TableSource(ABC):
+    """A table in a file that can be read whole or block by block, as often as needed.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    column_names : tuple of str
+        Its columns, without a stored row index.
+    n_rows : int or None
+        Its rows, None where only reading the file would tell (CSV).
+    index_names : tuple of str
+        Columns that hold a stored pandas index: read only where asked for by name.
+    notes : tuple of str
+        What a user should know about how the file was taken.
+    """
+
+    path: Path
+    column_names: tuple[str, ...]
+    n_rows: int | None
+    index_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def _batches(
+        self, columns: list[str], types: Mapping[str, pa.DataType], block_rows: int
+    ) -> Iterator[tuple[pa.RecordBatch, float]]:
+        """Yield blocks of the chosen columns with the share of the file read so far."""
+
+    @abstractmethod
+    def _table(self, columns: list[str]) -> pa.Table:
+        """Read the chosen columns of the whole file."""
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the whole table, or the chosen columns of it.
+
+        Raises
+        ------
+        DataFileError
+            If a column is unknown, the file is damaged or it has no rows.
+        """
+        with reading(self.path):
+            table = self._table(self._chosen(columns))
+        if table.num_rows == 0:
+            raise _no_rows(self.path)
+        return table
+
+    def blocks(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        types: Mapping[str, pa.DataType] | None = None,
+        block_rows: int | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the table in blocks; memory is that of a few blocks, whatever the file's size.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, all by default.
+        types : mapping of str to pyarrow.DataType, optional
+            Types to read CSV columns as. Columns not named are inferred from the whole file, which
+            costs one more pass over it.
+        block_rows : int, optional
+            The most rows in a block.
+        progress : callable, optional
+            Called after each block with the share of the file read, in [0, 1].
+        """
+        chosen = self._chosen(columns)
+        rows = block_rows or max(1, min(BLOCK_ROWS, BLOCK_VALUES // max(1, len(chosen))))
+        empty = True
+        with reading(self.path):
+            for batch, share in self._batches(chosen, types or {}, rows):
+                for start in range(0, batch.num_rows, rows):
+                    empty = False
+                    yield batch.slice(start, rows)
+                if progress is not None:
+                    progress(min(1.0, share))
+        if empty:
+            raise _no_rows(self.path)
+
+    def _chosen(self, columns: Sequence[str] | None) -> list[str]:
+        if columns is None:
+            return list(self.column_names)
+        check_columns(columns, (*self.column_names, *self.index_names), str(self.path))
+        return list(dict.fromkeys(columns))
+
+
+def check_columns(wanted: Iterable[str], available: Sequence[str], where: str) -> None:
+    """Raise `ColumnNotFoundError` for the first wanted name that is not available.
+
+    The message lists the closest names that exist.
+    """
+    for name in wanted:
+        if name in available:
+            continue
+        folded = {a.casefold().strip(): a for a in reversed(available)}
+        close = difflib.get_close_matches(name.casefold().strip(), list(folded), n=3, cutoff=0.5)
+        if close:
+            hint = "Did you mean " + " or ".join(repr(folded[c]) for c in close) + "?"
+        else:
+            shown = ", ".join(repr(a) for a in available[:10])
+            more = f" and {len(available) - 10} more" if len(available) > 10 else ""
+            hint = f"It has {shown}{more}."
+        raise ColumnNotFoundError(f"{where} has no column {name!r}. {hint}")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn a library's complaint about a file's content into a `DataFileError`."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise DataFileError(f"{path}: {_first_line(error)}") from error
+    except UnicodeDecodeError as error:
+        raise DataFileError(
+            f"{path}: the text is not UTF-8 (byte {error.object[error.start]:#04x}). Save it as "
+            "UTF-8 and try again."
+        ) from error
+    except OSError as error:  # pyarrow reports damaged files so
+        if error.errno is not None:
+            raise
+        raise DataFileError(f"{path}: the file is damaged: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _no_rows(path: Path) -> DataFileError:
+    return DataFileError(f"{path}: the table has column names but no rows.")

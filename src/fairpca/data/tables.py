@@ -1,0 +1,118 @@
+"""Tables from files: CSV, Parquet, Arrow and NumPy files, whole or in blocks of bounded size.
+
+Text stays text: in a CSV file only the empty field is missing, so ``NA`` and ``nan`` are labels
+wherever a column is not a number. Parsing is pyarrow's and NumPy's; nothing here unpickles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from fairpca.data.arrow_files import open_arrow, open_parquet
+from fairpca.data.csv_files import open_csv
+from fairpca.data.numpy_files import open_numpy
+from fairpca.data.sniffing import check_kind
+from fairpca.data.source import (
+    ColumnNotFoundError,
+    DataFileError,
+    TableSource,
+    check_columns,
+    reading,
+)
+
+__all__ = [
+    "SUFFIXES",
+    "ColumnNotFoundError",
+    "DataFileError",
+    "TableSource",
+    "check_columns",
+    "open_table",
+    "read_table",
+]
+
+_OPENERS: Mapping[str, Callable[[Path], TableSource]] = {
+    ".csv": open_csv,
+    ".tsv": open_csv,
+    ".parquet": open_parquet,
+    ".arrow": open_arrow,
+    ".feather": open_arrow,
+    ".npy": open_numpy,
+    ".npz": open_numpy,
+}
+SUFFIXES = tuple(_OPENERS)
+
+
+def open_table(path: str | Path) -> TableSource:
+    r"""Look at a data file and return a source to read it from.
+
+    The suffix says what the file should be (``.csv``, ``.tsv``, ``.parquet``, ``.arrow``,
+    ``.feather``, ``.npy``, ``.npz``), its first bytes whether it is.
+
+    Raises
+    ------
+    FileNotFoundError, IsADirectoryError, PermissionError
+        If there is no such file, or it may not be read.
+    DataFileError
+        If the suffix is unknown, or the file is empty, damaged or of another kind.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "people.csv"
+    ...     _ = path.write_text("age,country\n34,NA\n51,\n")
+    ...     open_table(path).read().to_pydict()
+    {'age': [34, 51], 'country': ['NA', None]}
+    """
+    path = Path(path)
+    opener = _OPENERS.get(path.suffix.lower())
+    _check_readable(path)
+    if opener is None:
+        raise DataFileError(
+            f"{path}: unknown kind of file {path.suffix!r}. Data files end in {', '.join(SUFFIXES)}"
+            + ("; a .fairpca file is a fitted model." if path.suffix == ".fairpca" else ".")
+        )
+    problem = check_kind(path)
+    if problem:
+        raise DataFileError(f"{path}: {problem}")
+    with reading(path):
+        source = opener(path)
+    _check_names(source)
+    return source
+
+
+def read_table(path: str | Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a data file whole; see `open_table` for the kinds and the errors."""
+    return open_table(path).read(columns)
+
+
+def _check_readable(path: Path) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give one data file.")
+    try:
+        with path.open("rb"):
+            pass
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: no such file.") from None
+    except PermissionError:
+        raise PermissionError(f"{path}: no permission to read this file.") from None
+
+
+def _check_names(source: TableSource) -> None:
+    names = (*source.column_names, *source.index_names)
+    repeated = sorted({name for name in names if names.count(name) > 1}) if names else []
+    if repeated:
+        raise DataFileError(
+            f"{source.path}: column names must differ, but these repeat: "
+            f"{', '.join(repr(name) for name in repeated[:5])}. Rename them in the file."
+        )
+    unnamed = [i + 1 for i, name in enumerate(source.column_names) if not name.strip()]
+    if unnamed:
+        raise DataFileError(
+            f"{source.path}: column {unnamed[0]} has no name. Give every column a name in the "
+            "first row."
+        )

@@ -1,0 +1,169 @@
+"""The columns of a comparison table: headings, explanations, numbers and how they are written.
+
+The terminal, the HTML page and the CSV file all take their numbers from here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from fairpca.report.result import LINEAR, NON_LINEAR, Comparison, MethodResult
+
+__all__ = ["COLUMNS", "Column", "columns_of", "leakage_rows", "to_table"]
+
+ABSENT = "–"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One measure of every method.
+
+    Parameters
+    ----------
+    key : str
+        Its name in the CSV file.
+    heading : str
+        What stands above it.
+    meaning : str
+        One sentence for the page.
+    value : callable
+        From a result to the number, NaN where there is none.
+    pattern : str
+        How it is written.
+    needs_label : bool
+        Whether it takes a label to predict.
+    wide_only : bool
+        Whether a terminal leaves it to the page.
+    """
+
+    key: str
+    heading: str
+    meaning: str
+    value: Callable[[MethodResult], float]
+    pattern: str
+    needs_label: bool = False
+    wide_only: bool = False
+
+    def text(self, result: MethodResult) -> str:
+        """Return the number as it is shown."""
+        value = self.value(result)
+        return ABSENT if math.isnan(value) else self.pattern.format(value)
+
+
+def _of_classifier(name: str) -> Callable[[MethodResult], float]:
+    def value(result: MethodResult) -> float:
+        return math.nan if result.downstream is None else float(getattr(result.downstream, name))
+
+    return value
+
+
+COLUMNS = (
+    Column(
+        "variance_percent",
+        "%variance",
+        "Share of the variance of held-out rows that the components keep. More is better.",
+        lambda r: 100 * r.variance_ratio,
+        "{:.1f}",
+    ),
+    Column(
+        "mmd_squared",
+        "MMD²",
+        "Squared distance between the groups' distributions of held-out rows (maximum mean "
+        "discrepancy, one kernel for all methods). 0 means no difference.",
+        lambda r: r.mmd_squared,
+        "{:.4f}",
+    ),
+    Column(
+        "p_value",
+        "p-value",
+        "How often groups drawn by lot differ as much. Small means the groups do differ.",
+        lambda r: r.p_value,
+        "{:.3f}",
+    ),
+    Column(
+        "leakage_linear_auc",
+        "leakage linear",
+        "How well a linear classifier tells the group from the components: area under the ROC "
+        "curve on rows it was not trained on. Chance is 0.50.",
+        lambda r: r.auc(*LINEAR),
+        "{:.2f}",
+    ),
+    Column(
+        "leakage_nonlinear_auc",
+        "leakage nonlin.",
+        "The same for the better of a kernel classifier and boosted trees. Chance is 0.50.",
+        lambda r: r.auc(*NON_LINEAR),
+        "{:.2f}",
+    ),
+    Column(
+        "accuracy",
+        "accuracy",
+        "Held-out accuracy of a kernel SVM that predicts the label from the components.",
+        _of_classifier("accuracy"),
+        "{:.3f}",
+        needs_label=True,
+    ),
+    Column(
+        "demographic_parity_difference",
+        "Δ_DP",
+        "Largest difference between groups in how often it predicts the positive label.",
+        _of_classifier("demographic_parity_difference"),
+        "{:.3f}",
+        needs_label=True,
+    ),
+    Column(
+        "equal_opportunity_difference",
+        "Δ_EOP",
+        "The same among rows whose label is positive.",
+        _of_classifier("equal_opportunity_difference"),
+        "{:.3f}",
+        needs_label=True,
+        wide_only=True,
+    ),
+    Column("seconds", "seconds", "Time to fit.", lambda r: r.seconds, "{:.3f}"),
+)
+
+
+def columns_of(comparison: Comparison) -> tuple[Column, ...]:
+    """Return the columns that this comparison has numbers for."""
+    return tuple(c for c in COLUMNS if comparison.label is not None or not c.needs_label)
+
+
+def leakage_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Return attribute, classifier, then balanced accuracy ± its spread for each method.
+
+    Each row ends with what guessing would reach.
+    """
+    rows = []
+    first = next((m for m in comparison.methods if m.leakage), None)
+    for attribute, scores in (first.leakage if first else {}).items():
+        for classifier, score in scores.items():
+            cells = []
+            for method in comparison.methods:
+                found = method.leakage.get(attribute, {}).get(classifier)
+                cells.append(
+                    ABSENT
+                    if found is None
+                    else f"{found.balanced_accuracy:.2f} ± {found.balanced_accuracy_sd:.2f}"
+                )
+            chance = f"{score.chance_balanced_accuracy:.2f}"
+            rows.append((attribute, classifier.replace("_", " "), *cells, chance))
+    return rows
+
+
+def to_table(comparison: Comparison) -> pa.Table:
+    """Return the comparison's numbers, unrounded, as a table with one row per method."""
+    methods = comparison.methods
+    data: dict[str, list[object]] = {
+        "method": [m.name for m in methods],
+        "n_removed": [m.n_removed for m in methods],
+    }
+    for column in columns_of(comparison):
+        values = [column.value(m) for m in methods]
+        data[column.key] = [None if math.isnan(v) else v for v in values]
+    data["problem"] = [m.problem or None for m in methods]
+    return pa.table(data)

@@ -1,0 +1,220 @@
+"""Plain PCA beside its fair variants on one table: what each keeps, and what it gives away.
+
+Everything is fitted on training rows and measured on the others.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import train_test_split
+
+from fairpca.data.columns import as_table
+from fairpca.data.encoder import TableEncoder
+from fairpca.data.groups import Groups, encode_groups
+from fairpca.data.roles import TableParts, assign_roles, split_table
+from fairpca.report.bench import Bench, Part
+from fairpca.report.result import Comparison, Settings
+
+__all__ = ["compare", "compare_parts"]
+
+MIN_GROUP_ROWS = 10
+
+
+def compare(
+    table: Any,
+    *,
+    sensitive: Sequence[str],
+    label: str | None = None,
+    drop: Sequence[str] = (),
+    keep_sensitive: bool = False,
+    edges: Mapping[str, tuple[float, ...]] | None = None,
+    encoder: TableEncoder | None = None,
+    settings: Settings | None = None,
+    title: str = "table",
+) -> Comparison:
+    """Compare plain PCA with moment-matching PCA on a table.
+
+    Parameters
+    ----------
+    table : frame or mapping of columns
+        Numbers and text; see `TableEncoder`.
+    sensitive : sequence of str
+        Sensitive columns, or comparisons such as ``"age>=25"``. They are no features.
+    label : str, optional
+        The column to predict; no feature either.
+    drop : sequence of str
+        Further columns to leave out.
+    keep_sensitive : bool
+        Let sensitive columns be features.
+    edges : mapping of str to tuple of float, optional
+        Class boundaries of numeric sensitive columns.
+    encoder : TableEncoder, optional
+        An unfitted encoder with other than the default options.
+    settings : Settings, optional
+        How to compare.
+    title : str
+        What to call the table.
+
+    Raises
+    ------
+    ValueError
+        If a column is unknown or cannot be used, or a group is too small to be measured.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> group = np.repeat(["a", "b"], 100)
+    >>> people = {"x": rng.normal(size=200) + (group == "a"), "y": rng.normal(size=200),
+    ...           "z": rng.normal(size=200), "group": group}
+    >>> result = compare(people, sensitive=["group"], settings=Settings(n_components=1))
+    >>> [method.name for method in result.methods][:2]
+    ['plain PCA', 'mean matching']
+    """
+    table = as_table(table)
+    roles = assign_roles(
+        table.column_names,
+        sensitive=sensitive,
+        label=label,
+        drop=dict.fromkeys(drop, "dropped"),
+        keep_sensitive=keep_sensitive,
+        edges=edges,
+    )
+    return compare_parts(split_table(table, roles), encoder=encoder, settings=settings, title=title)
+
+
+def compare_parts(
+    parts: TableParts,
+    *,
+    encoder: TableEncoder | None = None,
+    settings: Settings | None = None,
+    title: str = "table",
+) -> Comparison:
+    """Compare on a table that has been taken apart; parameters as in `compare`."""
+    settings = settings or Settings()
+    with _collected() as notes:
+        return _compare(parts, clone(encoder or TableEncoder()), settings, title, notes)
+
+
+def _compare(
+    parts: TableParts, encoder: TableEncoder, settings: Settings, title: str, notes: list[str]
+) -> Comparison:
+    n_rows = parts.features.num_rows
+    groups = encode_groups(parts.sensitive, n_samples=n_rows)
+    _check_sizes(groups, n_rows, settings)
+    label = _two_classes(parts, settings.pos_label)
+    train, test = _split(groups, settings)
+
+    def part(rows: NDArray[np.intp], X: NDArray[np.float64]) -> Part:
+        sensitive = {name: values[rows] for name, values in parts.sensitive.items()}
+        return Part(X, sensitive, None if label is None else label[rows])
+
+    bench = Bench(
+        part(train, encoder.fit_transform(parts.features.take(train))),
+        part(test, encoder.transform(parts.features.take(test))),
+        settings,
+    )
+    methods = [bench.measure(name, **options) for name, options in bench.variants(groups)]
+    found = next((m.downstream for m in methods if m.downstream is not None), None)
+    return Comparison(
+        title=title,
+        methods=tuple(methods),
+        settings=replace(settings, pos_label=None if found is None else found.pos_label),
+        n_train=len(train),
+        n_test=len(test),
+        n_measured=len(bench.measured),
+        n_features=bench.train.X.shape[1],
+        group_counts={
+            a.name: dict(zip(a.levels, a.counts.tolist(), strict=True)) for a in groups.attributes
+        },
+        roles=parts.roles.describe(),
+        label=parts.roles.label,
+        bandwidth=bench.bandwidth,
+        shown_groups=_joint_names(groups.take(test[bench.shown])),
+        notes=tuple(notes),
+    )
+
+
+def _two_classes(parts: TableParts, positive: Any) -> NDArray[Any] | None:
+    """Return the label; more than two classes become the positive one and the rest."""
+    if parts.label is None:
+        return None
+    classes = sorted(set(parts.label.tolist()), key=str)
+    if len(classes) == 2:
+        return parts.label
+    name = parts.roles.label
+    if len(classes) < 2:
+        raise ValueError(f"the label column {name!r} has the same value in every row.")
+    if positive is None:
+        shown = ", ".join(repr(value) for value in classes[:5])
+        raise ValueError(
+            f"the label column {name!r} has {len(classes)} different values ({shown}, …), and two "
+            "are compared: say which one counts as positive (pos_label; --positive-label)."
+        )
+    rest = f"not {positive}"
+    return np.array([v if v == positive else rest for v in parts.label.tolist()], dtype=object)
+
+
+def _split(groups: Groups, settings: Settings) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Split rows at random, with the same share of every group in both parts where possible."""
+    cells, _ = groups.joint()
+    counts = np.bincount(cells)
+    n_test = round(settings.test_size * len(cells))
+    balanced = counts.min() >= 2 and min(n_test, len(cells) - n_test) >= len(counts)
+    train, test = train_test_split(
+        np.arange(len(cells)),
+        test_size=settings.test_size,
+        random_state=settings.seed,
+        stratify=cells if balanced else None,
+    )
+    return train, test
+
+
+def _check_sizes(groups: Groups, n_rows: int, settings: Settings) -> None:
+    if not 0 < settings.test_size < 1:
+        raise ValueError(f"test_size must be between 0 and 1, got {settings.test_size}.")
+    if settings.n_components < 1:
+        raise ValueError(f"n_components must be at least 1, got {settings.n_components}.")
+    if settings.max_samples < 100:
+        raise ValueError(f"max_samples must be at least 100, got {settings.max_samples}.")
+    for attribute in groups.attributes:
+        small = [
+            f"{level!r} ({n})"
+            for level, n in zip(attribute.levels, attribute.counts, strict=True)
+            if n < MIN_GROUP_ROWS
+        ]
+        if small:
+            raise ValueError(
+                f"{attribute.name!r} has groups of fewer than {MIN_GROUP_ROWS} rows, too few to "
+                f"measure on held-out rows: {', '.join(small[:5])}, of {n_rows} rows. Put small "
+                "groups together, or leave them out."
+            )
+
+
+def _joint_names(groups: Groups) -> NDArray[np.str_]:
+    cells, keys = groups.joint()
+    return np.array([", ".join(str(label) for label in key) for key in keys])[cells]
+
+
+@contextmanager
+def _collected() -> Iterator[list[str]]:
+    """Collect warnings once each, and issue them again at the end."""
+    notes: list[str] = []
+
+    def keep(message: Any, category: type[Warning], *args: Any, **kwargs: Any) -> None:
+        if not issubclass(category, DeprecationWarning | FutureWarning):
+            notes.extend([str(message)] if str(message) not in notes else [])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = keep
+        yield notes
+    for text in notes:
+        warnings.warn(text, UserWarning, stacklevel=4)

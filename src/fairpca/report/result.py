@@ -1,0 +1,138 @@
+"""What a comparison of methods found: values that the terminal and the HTML page only show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpca.metrics import DownstreamResult, LeakageScore
+
+__all__ = ["LINEAR", "NON_LINEAR", "Comparison", "MethodResult", "Settings"]
+
+LINEAR = ("linear",)
+NON_LINEAR = ("rbf", "boosted_trees")
+"""The classifiers of `attribute_leakage` by what they can read."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to compare.
+
+    Parameters
+    ----------
+    n_components : int
+        k, the same for every method.
+    n_unfair : tuple of int
+        m, for each of which the covariance variants are fitted; by default one that suits the
+        number of features.
+    criterion : str
+        As of the estimators.
+    pos_label : hashable, optional
+        The label that counts as positive; the last one in sorted order by default.
+    test_size : float
+        Share of rows that are held out, in (0, 1).
+    max_samples : int
+        The most rows to measure MMD² and leakage on, and to train the classifier on.
+    seed : int
+        Of the split, the permutations and the classifiers.
+    """
+
+    n_components: int = 2
+    n_unfair: tuple[int, ...] = ()
+    criterion: str = "demographic_parity"
+    pos_label: Any = None
+    test_size: float = 0.3
+    max_samples: int = 3_000
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """One row of a comparison.
+
+    Parameters
+    ----------
+    name : str
+        The method.
+    problem : str
+        Why it could not be fitted; the measures are then NaN. Empty where it could.
+    n_removed : int
+        Directions removed because they tell groups apart.
+    variance_ratio : float
+        Share of the held-out variance that is kept, in [0, 1].
+    mmd_squared, p_value : float
+        Squared maximum mean discrepancy between groups, and its permutation p-value.
+    leakage : mapping of str to mapping of str to LeakageScore
+        How well each attribute can be read off, by attribute and classifier.
+    downstream : DownstreamResult or None
+        A classifier of the label, where there is one.
+    seconds : float
+        Time to fit.
+    projection : ndarray of shape (n_shown, n_components)
+        Some held-out rows, for a plot.
+    """
+
+    name: str
+    problem: str = ""
+    n_removed: int = 0
+    variance_ratio: float = np.nan
+    mmd_squared: float = np.nan
+    p_value: float = np.nan
+    leakage: Mapping[str, Mapping[str, LeakageScore]] = field(default_factory=dict)
+    downstream: DownstreamResult | None = None
+    seconds: float = np.nan
+    projection: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
+
+    def auc(self, *classifiers: str) -> float:
+        """Return the best area under the ROC curve over attributes and the given classifiers."""
+        scores = [s[c].auc for s in self.leakage.values() for c in classifiers if c in s]
+        return max(scores, default=float("nan"))
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Methods side by side on one table.
+
+    Parameters
+    ----------
+    title : str
+        What the table is called.
+    methods : tuple of MethodResult
+        Plain PCA first.
+    settings : Settings
+        With the numbers that were left to be chosen filled in.
+    n_train, n_test, n_measured : int
+        Rows fitted on, held out, and used of those for MMD² and leakage.
+    n_features : int
+        Columns of the encoded matrix.
+    group_counts : mapping of str to mapping of label to int
+        Rows of each group, per attribute.
+    roles : str
+        Which columns are no features, and why.
+    label : str or None
+        The column predicted; its positive value is in `settings`.
+    bandwidth : float
+        σ of the kernel, from the training rows under plain PCA.
+    shown_groups : ndarray of str, shape (n_shown,)
+        The group of each row of `MethodResult.projection`.
+    notes : tuple of str
+        Warnings met on the way.
+    """
+
+    title: str
+    methods: tuple[MethodResult, ...]
+    settings: Settings
+    n_train: int
+    n_test: int
+    n_measured: int
+    n_features: int
+    group_counts: Mapping[str, Mapping[Any, int]]
+    roles: str
+    label: str | None
+    bandwidth: float
+    shown_groups: NDArray[np.str_]
+    notes: tuple[str, ...]

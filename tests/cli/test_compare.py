@@ -1,0 +1,212 @@
+"""``fairpca compare``: honest numbers, the same everywhere, and data shown only as text."""
+
+from __future__ import annotations
+
+import html as html_module
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from fairpca.data.tables import read_table
+
+EVIL = "<img src=x onerror=alert(1)>"
+SCRIPT = "</script><script>alert(2)</script>"
+
+
+class Page(HTMLParser):
+    """The elements, table cells and embedded figures of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.cells, self.figures, self._in = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self._in.append((tag, dict(attributes)))
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_endtag(self, tag):
+        while self._in and self._in.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data):
+        if self._in and self._in[-1][0] in ("td", "th"):
+            self.cells[-1] += data
+        if self._in and self._in[-1][1].get("type") == "application/json":
+            self.figures.append(json.loads(data))
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory, people):
+    """One comparison for several tests: it takes seconds."""
+    from typer.testing import CliRunner
+
+    from fairpca.cli.app import app
+
+    folder = tmp_path_factory.mktemp("compare")
+    pyarrow.csv.write_csv(people, folder / "people.csv")
+    arguments = ["compare", "people.csv", "-s", "sex", "-y", "hired", "-d", "id", "-m", "1"]
+    options = [*arguments, "--positive-label", "yes", "--html", "p.html", "--csv", "n.csv"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", "200")
+        done = CliRunner().invoke(app, options)
+        assert done.exit_code == 0, done.stderr
+        return done, read_table("n.csv"), Page((folder / "p.html").read_text("utf-8"))
+
+
+def test_rows_and_columns(compared):
+    done, numbers, _ = compared
+    methods = ["plain PCA", "mean matching", "covariance m=1", "all m=1"]
+    assert numbers["method"].to_pylist() == methods
+    for word in (
+        *methods,
+        "%variance",
+        "MMD²",
+        "p-value",
+        "leakage",
+        "accuracy",
+        "Δ_DP",
+        "seconds",
+    ):
+        assert word in done.stdout
+    assert "sex (sensitive), hired (label), id (dropped)" in done.stderr
+    assert numbers["n_removed"].to_pylist() == [0, 1, 1, 2]
+
+
+def test_the_disparity_is_there_before_and_gone_after(compared):
+    _, numbers, _ = compared
+    row = {name: numbers[name].to_numpy(zero_copy_only=False) for name in numbers.column_names}
+    assert row["p_value"][0] < 0.05 < row["p_value"][1]
+    assert row["mmd_squared"][1] < row["mmd_squared"][0] / 3
+    assert abs(row["leakage_linear_auc"][1] - 0.5) < row["leakage_linear_auc"][0] - 0.5
+    assert row["variance_percent"][0] >= row["variance_percent"][1] - 3  # held-out rows
+
+
+def test_terminal_page_and_csv_agree(compared):
+    done, numbers, page = compared
+    lines = {line[:16].strip(): line.split() for line in done.stdout.splitlines()}
+    for i, method in enumerate(numbers["method"].to_pylist()):
+        mmd = f"{numbers['mmd_squared'][i].as_py():.4f}"
+        variance = f"{numbers['variance_percent'][i].as_py():.1f}"
+        assert mmd in lines[method]
+        assert variance in lines[method]
+        position = page.cells.index(method, page.cells.index("method"))
+        assert page.cells[position + 1 : position + 3] == [variance, mmd]
+
+
+def test_numbers_are_those_of_the_measures(compared, people):
+    """The same split and fit by hand, with the public functions."""
+    from sklearn.model_selection import train_test_split
+
+    from fairpca import MomentMatchingPCA
+    from fairpca.data.encoder import TableEncoder
+    from fairpca.metrics import downstream, explained_variance_ratio, mmd_squared
+
+    _, numbers, _ = compared
+    _, codes = np.unique(people["sex"].to_pylist(), return_inverse=True)
+    train, test = train_test_split(np.arange(400), test_size=0.3, random_state=0, stratify=codes)
+    features = people.select(["age", "height", "income", "job", "score"])
+    encoder = TableEncoder().fit(features.take(train))
+    X, X_test = encoder.transform(features.take(train)), encoder.transform(features.take(test))
+    sex, hired = (np.array(people[n].to_pylist()) for n in ("sex", "hired"))
+    model = MomentMatchingPCA(2).fit(X, sensitive_features=sex[train])
+    found = explained_variance_ratio(X_test, model.components_)
+    assert numbers["variance_percent"][1].as_py() == pytest.approx(100 * found)
+    plain = MomentMatchingPCA(2, match_mean=False).fit(X)
+    from fairpca.metrics import median_bandwidth
+
+    bandwidth = median_bandwidth(plain.transform(X))
+    found = mmd_squared(model.transform(X_test), sex[test], bandwidth=bandwidth)
+    assert numbers["mmd_squared"][1].as_py() == pytest.approx(found, rel=1e-6)
+    result = downstream(
+        model.transform(X), hired[train], model.transform(X_test), hired[test], sex[test],
+        pos_label="yes", random_state=0,
+    )  # fmt: skip
+    assert numbers["accuracy"][1].as_py() == pytest.approx(result.accuracy)
+
+
+def test_page_is_self_contained_and_accessible(compared):
+    _, _, page = compared
+    for tag, attributes in page.tags:
+        assert "src" not in attributes
+        assert tag not in ("link", "img", "iframe")
+    assert sum(tag == "caption" for tag, _ in page.tags) == sum(t == "table" for t, _ in page.tags)
+    headings = [attributes for tag, attributes in page.tags if tag == "th"]
+    assert all(attributes.get("scope") in ("col", "row") for attributes in headings)
+    figures = [a for tag, a in page.tags if tag == "div" and a.get("role") == "img"]
+    assert len(figures) == len(page.figures) == 3
+    assert all(attributes["aria-label"] for attributes in figures)
+    assert len(page.figures[0]["data"]) == 4 * 2  # methods × groups
+
+
+def test_hostile_names_stay_text(call, folder):
+    rng = np.random.default_rng(0)
+    n = 300
+    groups = np.array([EVIL, SCRIPT, 'a,b\n😀 "q" &'])[rng.integers(0, 3, n)]
+    table = pa.table(
+        {
+            EVIL: groups,
+            "<b>x</b>,\n": rng.normal(size=n) + (groups == EVIL),
+            **{f"x{i}": rng.normal(size=n) for i in range(5)},
+            SCRIPT: np.array(["<i>no</i>", "yes\u2028"])[rng.integers(0, 2, n)],
+        }
+    )
+    name = "evil <svg onload=alert(3)>.csv"
+    pyarrow.csv.write_csv(table, name)
+    done = call("compare", name, "-s", EVIL, "-y", SCRIPT, "--html", "p.html", "-m", "1")
+    assert done.exit_code == 0, done.stderr
+    text = (folder / "p.html").read_text("utf-8")
+    page = Page(text)
+    allowed = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "div"}
+    allowed |= {"table", "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption"}
+    allowed |= {"script", "dl", "dt", "dd", "ul", "li", "strong"}
+    assert {tag for tag, _ in page.tags} <= allowed
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    assert sum(tag == "script" for tag, _ in page.tags) == 5
+    assert EVIL in page.cells
+    assert SCRIPT in page.cells
+    names = {trace["name"] for trace in page.figures[0]["data"]}
+    assert html_module.escape(EVIL) in names  # plotly reads markup in names
+    assert "\n" not in re.search("Groups by.*", done.stdout)[0]
+
+
+def test_infeasible_methods_are_listed_with_the_reason(call):
+    done = call(
+        "compare", "people.csv", "-s", "sex", "-d", "id", "-d", "hired", "-m", "6", "--no-html"
+    )
+    assert done.exit_code == 0
+    assert re.search(r"all m=6 +–", done.stdout)
+    assert "all m=6 could not be fitted: n_components=2 is more than" in done.stderr
+
+
+def test_without_data(call, folder):
+    done = call("compare")
+    assert done.exit_code == 0, done.stderr
+    assert "German credit" in done.stdout
+    assert "age (gives age_group)" in done.stderr
+    assert (folder / "fairpca-report.html").stat().st_size > 1_000_000
+
+
+def test_same_seed_same_numbers(call):
+    options = ["-s", "sex", "-d", "id", "-d", "hired", "--no-html", "-m", "1"]
+    tables = []
+    for name in ("a.csv", "b.csv"):
+        assert call("compare", "people.csv", *options, "--csv", name).exit_code == 0
+        tables.append(read_table(name).drop_columns(["seconds"]))
+    assert tables[0].equals(tables[1])
+
+
+def test_small_groups_are_refused(call, people):
+    sex = people["sex"].to_pylist()
+    pyarrow.csv.write_csv(people.set_column(1, "sex", pa.array(["d"] * 9 + sex[9:])), "d.csv")
+    done = call("compare", "d.csv", "-s", "sex", "-d", "id", "-y", "hired", "--no-html")
+    assert done.exit_code == 3
+    assert "fewer than 10 rows, too few to measure on held-out rows: 'd' (9)" in done.stderr

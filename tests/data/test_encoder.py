@@ -1,0 +1,224 @@
+"""Encoding: scikit-learn's numbers, columns by name, blocks equal to the whole, faults named."""
+
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from fairpca.data.encoder import TableEncoder, UnseenValues
+
+
+def people(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "age": rng.integers(18, 90, n),
+        "job": rng.choice(["nurse", "cook", "NA", "é,\n"], n),
+        "income": rng.normal(1e8, 1.0, n),
+        "member": rng.random(n) < 0.3,
+        "same": np.full(n, 7.0),
+        "one": np.full(n, "x"),
+    }
+
+
+FRAMES = {
+    "dict": dict,
+    "pandas": lambda d: pd.DataFrame(d, index=np.arange(len(d["age"]))[::-1] * 3),
+    "categorical": lambda d: pd.DataFrame(d).astype({"job": "category"}),
+    "polars": pl.DataFrame,
+    "lazy": lambda d: pl.DataFrame(d).lazy(),
+    "pyarrow": pa.table,
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_equals_scikit_learn(frame):
+    data = people()
+    encoded = TableEncoder().fit_transform(FRAMES[frame](data))
+    numeric = np.column_stack([data[n] for n in ("age", "income", "same")]).astype(float)
+    text = np.column_stack(
+        [data["job"].astype(object), data["member"].astype(str), data["one"].astype(object)]
+    )
+    expected = np.hstack(
+        [
+            StandardScaler().fit_transform(numeric),
+            OneHotEncoder(sparse_output=False).fit_transform(text),
+        ]
+    )
+    np.testing.assert_allclose(encoded, expected, rtol=0, atol=1e-12)
+    assert encoded.dtype == np.float64
+
+
+def test_names_follow_the_columns():
+    names = TableEncoder().fit(people()).get_feature_names_out()
+    assert names.tolist() == [
+        "age", "income", "same",
+        "job=NA", "job=cook", "job=nurse", "job=é,\n", "member=false", "member=true", "one=x",
+    ]  # fmt: skip
+
+
+def test_unscaled():
+    data = people()
+    encoded = TableEncoder(scale=False).fit_transform(data)
+    np.testing.assert_array_equal(encoded[:, 0], data["age"])
+    np.testing.assert_array_equal(encoded[:, 1], data["income"])
+
+
+@given(st.lists(st.integers(1, 80), min_size=1, max_size=6), st.booleans())
+def test_blocks_equal_the_whole(sizes, gaps):
+    data = people(sum(sizes), seed=len(sizes))
+    table = pa.table(data)
+    if gaps:
+        mask = np.arange(len(table)) % 7 == 3
+        table = table.set_column(0, "age", pa.array(data["age"], mask=mask))
+        table = table.set_column(1, "job", pa.array(data["job"], mask=mask))
+    options = {"missing": "impute"}
+    whole = TableEncoder(**options).fit(table)
+    blockwise = TableEncoder(**options)
+    starts = np.cumsum([0, *sizes[:-1]])
+    blocks = [table.slice(a, n) for a, n in zip(starts, sizes, strict=True)]
+    if gaps and blocks[0]["age"].null_count == blocks[0].num_rows:
+        return  # a first block without values is refused
+    for block in blocks:
+        blockwise.partial_fit(block)
+    np.testing.assert_allclose(blockwise.means_, whole.means_, rtol=1e-14)
+    np.testing.assert_allclose(blockwise.scales_, whole.scales_, rtol=1e-6)  # 1e8 ± 1
+    assert blockwise.categories_ == whole.categories_
+    assert blockwise.n_missing_ == whole.n_missing_
+    assert blockwise.n_samples_seen_ == len(table)
+    encoded = np.vstack(list(whole.transform_blocks(blocks)))
+    np.testing.assert_array_equal(encoded, whole.transform(table))
+
+
+def test_columns_are_matched_by_name():
+    data = people()
+    encoder = TableEncoder().fit(data)
+    shuffled = {name: data[name] for name in reversed(data)} | {"extra": data["age"]}
+    np.testing.assert_array_equal(encoder.transform(shuffled), encoder.transform(data))
+    with pytest.raises(ValueError, match=r"no column 'age'.*Did you mean 'Age'"):
+        encoder.transform({("Age" if n == "age" else n): v for n, v in data.items()})
+    with pytest.raises(ValueError, match=r"lacks 2 columns .*'age', 'job'"):
+        encoder.transform({n: v for n, v in data.items() if n not in ("age", "job")})
+
+
+def test_one_row_is_encoded_as_among_many():
+    data = people()
+    encoder = TableEncoder().fit(data)
+    row = {name: values[3:4] for name, values in data.items()}
+    np.testing.assert_array_equal(encoder.transform(row), encoder.transform(data)[3:4])
+
+
+def test_inputs_come_back_untouched():
+    frame = pd.DataFrame(people())
+    before = frame.copy(deep=True)
+    TableEncoder().fit_transform(frame)
+    pd.testing.assert_frame_equal(frame, before)
+
+
+def test_arrays_have_positions_for_names():
+    encoder = TableEncoder().fit(np.eye(3))
+    assert encoder.feature_names_in_ == ("x0", "x1", "x2")
+    with pytest.raises(ValueError, match="no column 'x2'"):
+        encoder.transform(np.eye(2))
+
+
+def test_missing_values_are_refused_by_name():
+    table = {"age": [1.0, None, float("nan")], "job": ["a", None, "b"], "ok": [1, 2, 3]}
+    with pytest.raises(ValueError, match=r"'age' \(2\), 'job' \(1\), in 3 rows.*impute"):
+        TableEncoder().fit(table)
+    encoder = TableEncoder().fit({"age": [1.0, 2.0], "job": ["a", "b"], "ok": [1, 2]})
+    with pytest.raises(ValueError, match=r"'age' \(2\)"):
+        encoder.transform(table)
+
+
+def test_missing_values_are_imputed():
+    table = {"age": [1.0, None, 5.0, float("nan")], "job": ["a", None, "b", "a"]}
+    encoder = TableEncoder(missing="impute").fit(table)
+    assert encoder.means_ == [3.0]
+    assert encoder.n_missing_ == {"age": 2, "job": 1}
+    assert encoder.categories_ == {"job": ("(missing)", "a", "b")}
+    encoded = encoder.transform(table)
+    np.testing.assert_allclose(encoded[:, 0], [-1, 0, 1, 0])
+    np.testing.assert_array_equal(encoded[:, 1], [0, 1, 0, 0])
+
+
+def test_unseen_text_is_zeros_and_a_warning():
+    encoder = TableEncoder().fit({"job": ["a", "b"], "x": [1, 2]})
+    table = {"job": ["c", "a", "c"], "x": [1, 2, 3]}
+    with pytest.warns(UserWarning, match=r"2 values were not seen.*'job' has 'c' \(2 rows\)"):
+        encoded = encoder.transform(table)
+    np.testing.assert_array_equal(encoded[:, 1:], [[0, 0], [1, 0], [0, 0]])
+    with pytest.raises(ValueError, match="column 'job' has the value 'c'"):
+        clone(encoder).set_params(unseen="error").fit({"job": ["a", "b"], "x": [1, 2]}).transform(
+            table
+        )
+    unseen = UnseenValues()
+    encoder.encode(table, unseen)
+    assert len(unseen) == 2
+
+
+def test_numbers_stay_numbers_and_text_text():
+    encoder = TableEncoder().fit({"n": [1, 3], "t": ["1", "2"], "b": [True, False]})
+    np.testing.assert_array_equal(
+        encoder.transform({"n": ["1"], "t": [2], "b": ["true"]}), [[-1, 0, 1, 0, 1]]
+    )
+    with pytest.raises(ValueError, match=r"column 'n' should hold numbers.*'old'"):
+        encoder.transform({"n": ["old"], "t": ["1"], "b": [True]})
+    with pytest.raises(ValueError, match="column 'b' should hold true or false"):
+        encoder.transform({"n": [1], "t": ["1"], "b": ["perhaps"]})
+
+
+def test_codes_can_be_categories():
+    encoder = TableEncoder(categorical=["zip"]).fit({"zip": [90210, 10001, 90210]})
+    assert encoder.get_feature_names_out().tolist() == ["zip=10001", "zip=90210"]
+    with pytest.raises(ValueError, match="no column 'zap'"):
+        TableEncoder(categorical=["zap"]).fit({"zip": [1, 2]})
+
+
+BAD_COLUMNS = {
+    "dates": ([dt.date(2020, 1, 1), dt.date(2021, 1, 1)], "dates or times.*age in years"),
+    "lists": ([[1], [2]], "neither numbers nor text"),
+    "nothing": (pa.array([None, None], pa.string()), "no values in any row"),
+    "infinity": ([1.0, float("inf")], "1 infinite values"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_COLUMNS)
+def test_bad_columns_are_named(case):
+    values, message = BAD_COLUMNS[case]
+    with pytest.raises(ValueError, match=f"column 'bad' .*{message}"):
+        TableEncoder().fit({"ok": [1, 2], "bad": values})
+
+
+def test_identifiers_are_refused_or_warned_of():
+    with pytest.raises(ValueError, match=r"'id' has 1000 different values.*identifier"):
+        TableEncoder().fit({"id": [f"n{i}" for i in range(1000)]})
+    with pytest.raises(ValueError, match=r"'pay' has .* Most are numbers.*'NA'"):
+        TableEncoder().fit({"pay": [*map(str, range(990)), *["NA"] * 10]})
+    with pytest.warns(UserWarning, match="'id' has 100 different values"):
+        TableEncoder().fit({"id": [f"n{i % 100}" for i in range(1000)]})
+    with pytest.warns(UserWarning, match="'row' counts up by one"):
+        TableEncoder().fit({"row": np.arange(30)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TableEncoder(max_categories=2000).fit({"id": [f"n{i}" for i in range(1000)]})
+
+
+def test_bad_tables():
+    with pytest.raises(TypeError, match="expected a data frame"):
+        TableEncoder().fit([1, 2])
+    with pytest.raises(ValueError, match="mixes kinds"):
+        TableEncoder().fit(pd.DataFrame({"a": [1, "x"]}))
+    with pytest.raises(ValueError, match="no rows"):
+        TableEncoder().fit(pa.table({"a": pa.array([], pa.int64())}))
+    with pytest.raises(ValueError, match="missing must be one of"):
+        TableEncoder(missing="drop").fit({"a": [1, 2]})
