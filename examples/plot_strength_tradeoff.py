@@ -17,7 +17,7 @@ from fairpca.datasets import load_german_credit
 credit = load_german_credit()
 train, test = paper_split(len(credit.data), 0)
 X_train, X_test = standardize(credit.data[train], credit.data[test])
-old = credit.sensitive_features[test] == "25 or over"
+old = credit.sensitive_features[test] == "25 or older"
 
 
 def measure(**parameters):

@@ -172,7 +172,7 @@ def represent(split: Split, method: str, n_components: int) -> Representation:
     return Representation(model.components_, Z, model.transform(split.test.X))
 
 
-def measure(split: Split, representation: Representation, pca: Representation) -> dict[str, float]:
+def measure(split: Split, representation: Representation, bandwidth: float) -> dict[str, float]:
     """Return the variance kept and MMD² on the test part.
 
     Parameters
@@ -180,8 +180,9 @@ def measure(split: Split, representation: Representation, pca: Representation) -
     split : Split
     representation : Representation
         Of the method.
-    pca : Representation
-        Of plain PCA with as many components: its training rows set σ for all methods.
+    bandwidth : float
+        σ: the `median_bandwidth` of the training rows by plain PCA with as many components, for all
+        methods.
 
     Returns
     -------
@@ -192,14 +193,13 @@ def measure(split: Split, representation: Representation, pca: Representation) -
     --------
     >>> split = load_split("german_credit", 0)
     >>> pca = represent(split, "PCA", 2)
-    >>> {name: round(value, 2) for name, value in measure(split, pca, pca).items()}
+    >>> values = measure(split, pca, median_bandwidth(pca.train))
+    >>> {name: round(value, 2) for name, value in values.items()}
     {'exp_var_pct': 10.39, 'mmd2': 0.19}
     """
     return {
         "exp_var_pct": 100 * explained_variance_ratio(split.test.X, representation.components),
-        "mmd2": mmd_squared(
-            representation.test, split.test.s, bandwidth=median_bandwidth(pca.train)
-        ),
+        "mmd2": mmd_squared(representation.test, split.test.s, bandwidth=bandwidth),
     }
 
 
