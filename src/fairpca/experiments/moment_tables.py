@@ -23,7 +23,6 @@ from fairpca.metrics import (
     downstream,
     downstream_published_train_on_test,
     explained_variance_ratio,
-    median_bandwidth,
     mmd_squared,
 )
 
@@ -191,6 +190,7 @@ def measure(split: Split, representation: Representation, bandwidth: float) -> d
 
     Examples
     --------
+    >>> from fairpca.metrics import median_bandwidth
     >>> split = load_split("german_credit", 0)
     >>> pca = represent(split, "PCA", 2)
     >>> values = measure(split, pca, median_bandwidth(pca.train))
