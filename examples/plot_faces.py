@@ -97,8 +97,8 @@ plt.show()
 # -------------------------------
 # Above: the images. Middle: what 80 components of PCA keep. Below: what 80 fair components keep.
 # Reconstructions start from the mean of all images, so everybody is drawn with the *average* amount
-# of glasses: frames fade on those who wear them and show faintly on those who do not. With them goes
-# what varies along with glasses in these images, which is why fair components keep less variance.
+# of glasses: frames fade on those who wear them and show faintly on those who do not. With them
+# goes what varies along with glasses here, which is why fair components keep less variance.
 
 chosen = np.r_[np.flatnonzero(glasses)[::25][:4], np.flatnonzero(~glasses)[::60][:4]]
 rebuilt = [model.inverse_transform(model.transform(X[chosen])) for model in (plain, fair)]
