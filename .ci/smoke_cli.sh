@@ -9,7 +9,8 @@ frame.head(20).to_parquet("new.parquet")
 PY
 say() { printf '%s\n' "--- fairpca $*"; fairpca "$@"; }
 say --help >/dev/null
-for command in compare fit transform datasets; do say "$command" --help >/dev/null; done
+commands=$(python -c "import typer; from fairpca.cli.app import app; print(*typer.main.get_command(app).commands)")
+for command in $commands; do say "$command" --help >/dev/null; done
 say datasets
 say compare --n-components 2
 [ -s fairpca-report.html ]
