@@ -1,0 +1,108 @@
+"""Fair PCA of images: 400 × 10,304 without a matrix of pixels by pixels; time and peak memory.
+
+    python benchmarks/faces.py
+    python benchmarks/faces.py --quick
+
+Reads the AT&T/ORL faces from ``$FAIRPCA_SHARED/data/images`` (or ``../shared``); elsewhere rows of
+the same shape are drawn at random, and the result says so. scikit-learn's PCA runs beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _machine import describe, peak_memory
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+from threadpoolctl import threadpool_limits
+
+from fairpca import MomentMatchingPCA
+
+HERE = Path(__file__).parent
+SHARED = Path(os.environ.get("FAIRPCA_SHARED", HERE.parents[1] / "shared"))
+Fit = Callable[[NDArray[np.float64], NDArray[np.int64]], Any]
+
+FITS: dict[str, Fit] = {
+    "mean matching, k=20": lambda X, s: MomentMatchingPCA(20).fit(X, sensitive_features=s),
+    "n_unfair=5, k=20": lambda X, s: MomentMatchingPCA(20, n_unfair=5).fit(X, sensitive_features=s),
+    "n_unfair=5, all components": lambda X, s: MomentMatchingPCA(None, n_unfair=5).fit(
+        X, sensitive_features=s
+    ),
+    'sklearn PCA "full", k=20': lambda X, _: PCA(20, svd_solver="full").fit(X),
+    'sklearn PCA "auto", k=20': lambda X, _: PCA(20, random_state=0).fit(X),
+}
+
+
+def faces(*, quick: bool) -> tuple[NDArray[np.float64], NDArray[np.int64], str]:
+    """Return pixels, glasses, and where they come from."""
+    path = SHARED / "data" / "images" / "orl_faces.npz"
+    if path.exists() and not quick:
+        with np.load(path) as stored:
+            X = stored["X"].reshape(len(stored["X"]), -1).astype(np.float64)
+            return X, stored["glasses"].astype(np.int64), "AT&T/ORL faces"
+    rng = np.random.default_rng(0)
+    shape = (60, 900) if quick else (400, 10_304)
+    glasses = (np.arange(shape[0]) % 3 == 0).astype(np.int64)
+    X = rng.normal(size=shape) + glasses[:, None] * rng.normal(size=shape[1])
+    return X, glasses, "random rows of that shape (the faces are not at hand)"
+
+
+def peak(name: str, *, quick: bool, threads: int) -> float:
+    """Return the MiB one fit needs above the data, measured in a process of its own."""
+    command = [sys.executable, __file__, "--memory-of", name, "--threads", str(threads)]
+    done = subprocess.run(  # noqa: S603 - this very file
+        command + (["--quick"] if quick else []), capture_output=True, text=True, check=True
+    )
+    return float(json.loads(done.stdout.splitlines()[-1])) / 2**20
+
+
+def seconds(X: NDArray[np.float64], s: NDArray[np.int64], repeats: int) -> dict[str, float]:
+    """Return the median time of each fit, interleaved."""
+    taken: dict[str, list[float]] = {name: [] for name in FITS}
+    for _ in range(repeats):
+        for name, fit in FITS.items():
+            start = time.perf_counter()
+            fit(X, s)
+            taken[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in taken.items()}
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a toy size; nothing is written")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--memory-of", metavar="FIT", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    X, s, source = faces(quick=arguments.quick)
+    with threadpool_limits(arguments.threads):
+        if arguments.memory_of:
+            FITS[arguments.memory_of](X[:50], s[:50])  # libraries are loaded
+            print(json.dumps(peak_memory(lambda: FITS[arguments.memory_of](X, s))))
+            return
+        taken = seconds(X, s, 1 if arguments.quick else arguments.repeats)
+    lines = [f"# Wide data: {X.shape[0]} × {X.shape[1]}", "", f"- {source}"]
+    lines += [*describe(arguments.threads), "", "| fit | median s | peak above the data, MiB |"]
+    lines += ["|---" * 3 + "|"]
+    for name, value in taken.items():
+        above = peak(name, quick=arguments.quick, threads=arguments.threads)
+        lines.append(f"| {name} | {value:.3f} | {above:.0f} |")
+    text = "\n".join([*lines, ""])
+    print(text)
+    if not arguments.quick:
+        (HERE / "results" / "faces.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""What the documentation says is true: its programs run, its links lead somewhere, nothing public
+is missing from it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import fairpca
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts),
+]
+MODULES = ("fairpca", "fairpca.datasets", "fairpca.metrics", "fairpca.comparison")
+
+
+def blocks(page, language):
+    """The fenced blocks of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=name_of)
+def test_programs_of_a_page_run(page, capsys):
+    """All of a page's Python, top to bottom; what it prints is what the page says it prints."""
+    namespace: dict[str, object] = {"__name__": "page"}
+    for block in blocks(page, "python"):
+        exec(compile(block, name_of(page), "exec"), namespace)  # noqa: S102 - that is the test
+    said = "".join(blocks(page, "text"))
+    if said:
+        assert capsys.readouterr().out == said
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_to_files_lead_to_files(page):
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    made = DOCS / "gallery"  # by the documentation's build
+    for target in targets:
+        path = (page.parent / target.split("#")[0]).resolve()
+        if not re.match(r"https?:|mailto:|#", target) and made not in path.parents:
+            assert path.exists(), f"{name_of(page)} links to {target}, which is not there"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_quoted_source_exists(page):
+    quotes = re.findall(r"\{literalinclude\} (\S+)\n:pyobject: (\S+)", page.read_text("utf-8"))
+    for file, quoted in quotes:
+        source = (page.parent / file).resolve()
+        module = importlib.import_module(
+            ".".join(source.relative_to(ROOT / "src").with_suffix("").parts)
+        )
+        found: object = module
+        for part in quoted.split("."):
+            found = getattr(found, part)
+
+
+def public_objects():
+    for module_name in MODULES:
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError:
+            continue
+        for name in getattr(module, "__all__", ()):
+            if not name.startswith("__"):
+                yield module_name, name
+
+
+PUBLIC = list(public_objects())
+IDS = [f"{module}.{name}" for module, name in PUBLIC]
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC, ids=IDS)
+def test_every_public_name_is_documented(module, name):
+    text = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
+    assert text, f"{module}.{name} has no docstring"
+    if not is_plain_value(module, name):
+        assert ">>>" in text, f"{module}.{name} shows no example"
+
+
+def is_plain_value(module, name):
+    """Results are made by functions, whose examples show them."""
+    found = getattr(importlib.import_module(module), name)
+    return isinstance(found, type) and not hasattr(found, "fit")
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC, ids=IDS)
+def test_every_public_name_is_in_the_reference(module, name):
+    listed: dict[str, set[str]] = {}
+    current = ""
+    for line in (DOCS / "api.rst").read_text("utf-8").splitlines():
+        if line.startswith(".. currentmodule::"):
+            current = line.split("::")[1].strip()
+        elif re.fullmatch(r"   \w+", line):
+            listed.setdefault(current, set()).add(line.strip())
+    assert name in listed.get(module, set()), f"add {name} under {module} in docs/api.rst"
+
+
+def test_the_version_is_said_once():
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    version = re.search(r"^version: (\S+)$", citation, flags=re.MULTILINE)
+    assert version is not None
+    assert fairpca.__version__.split(".dev")[0] == version[1]
