@@ -137,6 +137,8 @@ def text_codes(
 
 
 def _cast(column: Any, target: pa.DataType, name: str, kind: Kind) -> Any:
+    if column.type == target:
+        return column
     try:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)

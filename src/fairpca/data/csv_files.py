@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,11 @@ from fairpca.data.source import DataFileError, TableSource
 
 __all__ = ["open_csv"]
 
-BLOCK_BYTES = 8 << 20
-"""Bytes parsed at a time: also the longest row that can be read."""
+BLOCK_BYTES = 1 << 20
+"""Bytes parsed at a time, unless rows are long: also the longest row that can be read."""
+
+ROWS_PER_BLOCK = 32
+"""A block holds at least so many rows as long as the header."""
 
 _LADDER = (
     pa.null(),
@@ -36,15 +39,18 @@ _LADDER = (
 
 def open_csv(path: Path) -> TableSource:
     """Read the header of a CSV (or TSV) file and return its source."""
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else _guess_delimiter(path)
-    source = CsvSource(path, (), None, delimiter=delimiter)
+    with path.open("rb") as file:
+        first = file.readline(1 << 26)
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else _guess_delimiter(first)
+    block_bytes = max(BLOCK_BYTES, ROWS_PER_BLOCK * len(first))
+    source = CsvSource(path, (), None, delimiter=delimiter, block_bytes=block_bytes)
     names = source.header()
     index: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     if len(names) > 1 and names[0] == "" and all(names[1:]):  # what DataFrame.to_csv writes
         index, names = ("",), names[1:]
         notes = ("the first column has no name: taken as row numbers and left out",)
-    return CsvSource(path, names, None, index, notes, delimiter=delimiter, n_columns=len(names))
+    return replace(source, column_names=names, index_names=index, notes=notes, n_columns=len(names))
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,7 @@ class CsvSource(TableSource):
 
     delimiter: str = ","
     n_columns: int = 2
+    block_bytes: int = BLOCK_BYTES
 
     def header(self) -> tuple[str, ...]:
         """Return the names in the first row."""
@@ -86,7 +93,7 @@ class CsvSource(TableSource):
         try:
             table = csv.read_csv(
                 self.path,
-                read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
+                read_options=csv.ReadOptions(block_size=self.block_bytes),
                 parse_options=self._parsing(),
                 convert_options=_converting(columns, {}),
             )
@@ -105,7 +112,7 @@ class CsvSource(TableSource):
     ) -> Any:
         return csv.open_csv(
             file or self.path,
-            read_options=csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
+            read_options=csv.ReadOptions(block_size=self.block_bytes, use_threads=False),
             parse_options=self._parsing(),
             convert_options=_converting(columns, types),
         )
@@ -149,8 +156,8 @@ class CsvSource(TableSource):
             )
         if "straddling" in text:
             return DataFileError(
-                f"{self.path}: a row is longer than {BLOCK_BYTES >> 20} MiB, or a double quote "
-                "was opened and never closed."
+                f"{self.path}: a row is longer than {self.block_bytes >> 20} MiB, or a double "
+                "quote was opened and never closed."
             )
         return DataFileError(f"{self.path}: {text}")
 
@@ -200,10 +207,8 @@ def _not_utf8(path: Path, name: str) -> DataFileError:
     )
 
 
-def _guess_delimiter(path: Path) -> str:
+def _guess_delimiter(line: bytes) -> str:
     """Return the comma, unless the header has none and does have semicolons or tabs."""
-    with path.open("rb") as file:
-        line = file.readline(1 << 20)
     bare = re.sub(rb'"[^"]*"', b"", line)
     if b"," in bare:
         return ","

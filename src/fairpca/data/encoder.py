@@ -333,7 +333,8 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
 
     def _select(self, table: pa.Table) -> pa.Table:
         """Return the fitted columns by name, in the fitted order."""
-        missing = [n for n in self.feature_names_in_ if n not in table.column_names]
+        given = set(table.column_names)
+        missing = [n for n in self.feature_names_in_ if n not in given]
         if len(missing) > 1:
             raise ValueError(
                 f"the table lacks {len(missing)} columns the encoder was fitted on: "

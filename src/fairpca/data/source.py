@@ -136,8 +136,9 @@ def check_columns(wanted: Iterable[str], available: Sequence[str], where: str) -
 
     The message lists the closest names that exist.
     """
+    known = set(available)
     for name in wanted:
-        if name in available:
+        if name in known:
             continue
         folded = {a.casefold().strip(): a for a in reversed(available)}
         close = difflib.get_close_matches(name.casefold().strip(), list(folded), n=3, cutoff=0.5)

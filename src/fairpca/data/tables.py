@@ -6,6 +6,7 @@ wherever a column is not a number. Parsing is pyarrow's and NumPy's; nothing her
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -103,8 +104,8 @@ def _check_readable(path: Path) -> None:
 
 
 def _check_names(source: TableSource) -> None:
-    names = (*source.column_names, *source.index_names)
-    repeated = sorted({name for name in names if names.count(name) > 1}) if names else []
+    counts = Counter((*source.column_names, *source.index_names))
+    repeated = sorted(name for name, n in counts.items() if n > 1)
     if repeated:
         raise DataFileError(
             f"{source.path}: column names must differ, but these repeat: "
