@@ -9,7 +9,7 @@ import typer
 
 from fairpca.cli import options
 from fairpca.cli.console import command, note, out, plain, say
-from fairpca.cli.inputs import load_input, roles_of
+from fairpca.cli.inputs import load_parts
 
 if TYPE_CHECKING:
     from fairpca.report.result import Comparison
@@ -85,7 +85,6 @@ def compare(
     """
     from fairpca.data.encoder import TableEncoder
     from fairpca.data.output import check_target, write_bytes
-    from fairpca.data.roles import split_table
     from fairpca.data.writing import output_suffix, write_table
     from fairpca.report.cells import to_table
     from fairpca.report.comparison import compare_parts
@@ -97,16 +96,7 @@ def compare(
         check_target(path)
     if csv is not None:
         options.checked("--csv", output_suffix, csv)
-    given = load_input(data, sensitive or ())
-    roles = roles_of(
-        given,
-        sensitive=sensitive or (),
-        label=label,
-        drop=drop or (),
-        bins=bins or (),
-        keep_sensitive=keep_sensitive,
-    )
-    parts = split_table(given.table, roles)
+    given, parts = load_parts(data, sensitive, label, drop, bins, keep_sensitive=keep_sensitive)
     positive = None
     if parts.label is not None:
         positive = options.match_label(parts.label, positive_label, given.positive)

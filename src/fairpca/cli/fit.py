@@ -9,10 +9,10 @@ import typer
 
 from fairpca.cli import options
 from fairpca.cli.console import command, note, plain, say
-from fairpca.cli.inputs import load_input, roles_of
+from fairpca.cli.inputs import load_parts
 
 if TYPE_CHECKING:
-    from fairpca.data.roles import Roles, TableParts
+    from fairpca.data.roles import TableParts
 
 __all__ = ["fit"]
 
@@ -82,7 +82,6 @@ def fit(
     """
     from fairpca.data.encoder import TableEncoder
     from fairpca.data.output import check_target
-    from fairpca.data.roles import split_table
     from fairpca.estimators.persistence import save_model
 
     if method not in METHODS:
@@ -111,16 +110,7 @@ def fit(
         missing_groups=missing_groups,
         random_state=seed,
     )
-    given = load_input(data, sensitive or ())
-    roles = roles_of(
-        given,
-        sensitive=sensitive or (),
-        label=label,
-        drop=drop or (),
-        bins=bins or (),
-        keep_sensitive=keep_sensitive,
-    )
-    parts = split_table(given.table, roles)
+    given, parts = load_parts(data, sensitive, label, drop, bins, keep_sensitive=keep_sensitive)
     encoder = TableEncoder(
         scale=scale,
         missing=options.choice("--missing", missing, ("error", "impute")),
@@ -135,6 +125,7 @@ def fit(
             )
         )
     estimator.fit(X, parts.label, sensitive_features=parts.sensitive)
+    roles = parts.roles
     details = {
         "sensitive": list(roles.sensitive),
         "label": roles.label,
@@ -142,7 +133,7 @@ def fit(
         "data": given.title,
     }
     save_model(estimator, output, encoder=encoder, details=details)
-    _report(output, estimator, encoder, parts, roles)
+    _report(output, estimator, encoder, parts)
 
 
 def _estimator(name: str, **parameters: Any) -> Any:
@@ -151,13 +142,13 @@ def _estimator(name: str, **parameters: Any) -> Any:
     return getattr(fairpca, name)(**parameters)
 
 
-def _report(output: Path, estimator: Any, encoder: Any, parts: TableParts, roles: Roles) -> None:
+def _report(output: Path, estimator: Any, encoder: Any, parts: TableParts) -> None:
     removed = getattr(estimator, "unfair_subspace_", None)
     share = 100 * float(estimator.explained_variance_ratio_.sum())
     say(
         f"{type(estimator).__name__} written to {output}",
         f"  rows        {parts.features.num_rows}",
-        f"  features    {encoder.n_features_out_} from {len(roles.features)} columns",
+        f"  features    {encoder.n_features_out_} from {len(parts.roles.features)} columns",
     )
     for name, levels in estimator.groups_.items():
         counts = estimator.group_counts_[name]
@@ -170,4 +161,4 @@ def _report(output: Path, estimator: Any, encoder: Any, parts: TableParts, roles
     if encoder.n_missing_:
         filled = ", ".join(f"{name} ({n})" for name, n in encoder.n_missing_.items())
         note(f"missing values were filled in: {filled}.")
-    note(roles.describe())
+    note(parts.roles.describe())

@@ -14,9 +14,9 @@ from fairpca.cli.console import note
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fairpca.data.roles import Roles
+    from fairpca.data.roles import TableParts
 
-__all__ = ["Input", "load_input", "roles_of"]
+__all__ = ["Input", "load_input", "load_parts"]
 
 DEFAULT_DATASET = "german_credit"
 
@@ -83,41 +83,43 @@ def _bundled(info: Any, sensitive: Sequence[str]) -> Input:
     return Input(table, info.title, chosen, info.label, info.positive, drop)
 
 
-def roles_of(
-    given: Input,
-    *,
-    sensitive: Sequence[str],
+def load_parts(
+    data: str | None,
+    sensitive: Sequence[str] | None,
     label: str | None,
-    drop: Sequence[str],
-    bins: Sequence[str],
+    drop: Sequence[str] | None,
+    bins: Sequence[str] | None,
+    *,
     keep_sensitive: bool,
-) -> Roles:
-    """Decide the columns' roles from the options, the data set's own filling in.
+) -> tuple[Input, TableParts]:
+    """Read a table and take it apart by the options, a bundled data set's own roles filling in.
 
     Raises
     ------
     typer.BadParameter
         If no sensitive column is named, or a ``--bin`` is malformed.
     """
-    from fairpca.data.roles import assign_roles, parse_edges
+    from fairpca.data.roles import assign_roles, parse_edges, split_table
 
     try:
-        edges = dict(parse_edges(text) for text in bins)
+        edges = dict(parse_edges(text) for text in bins or ())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--bin") from error
-    chosen = tuple(sensitive) or (() if edges else given.sensitive)
+    given = load_input(data, sensitive or ())
+    chosen = tuple(sensitive or ()) or (() if edges else given.sensitive)
     if not (chosen or edges):
         raise typer.BadParameter(
             f"name at least one column that says which group a row belongs to. {given.title} has "
             f"the columns {', '.join(given.table.column_names[:20])}.",
             param_hint="--sensitive",
         )
-    return assign_roles(
+    roles = assign_roles(
         given.table.column_names,
         sensitive=chosen,
         label=label or given.label,
-        drop={**given.drop, **dict.fromkeys(drop, "dropped")},
+        drop={**given.drop, **dict.fromkeys(drop or (), "dropped")},
         keep_sensitive=keep_sensitive,
         edges=edges,
         where=given.title,
     )
+    return given, split_table(given.table, roles)

@@ -44,7 +44,7 @@ def comparison_page(comparison: Comparison) -> str:
     template = environment.from_string(source.read_text("utf-8"))
     figures = [
         (
-            "Held-out rows by group",
+            _projection_title(comparison),
             "Scatter plots of the first two components, one per method, coloured by group.",
             plots.projections(comparison),
         ),
@@ -70,6 +70,12 @@ def comparison_page(comparison: Comparison) -> str:
         plotly=Markup(get_plotlyjs()),  # noqa: S704 - the library's own code
         version=__version__,
     )
+
+
+def _projection_title(comparison: Comparison) -> str:
+    n_groups = len(set(comparison.shown_groups.tolist()))
+    most = plots.MOST_GROUPS
+    return "Held-out rows by group" + (f" (the {most} largest)" if n_groups > most else "")
 
 
 def _script_json(text: str) -> Markup:

@@ -16,7 +16,7 @@ from plotly.subplots import make_subplots
 
 from fairpca.report.result import LINEAR, NON_LINEAR, Comparison
 
-__all__ = ["leakage_bars", "projections", "variance_bars"]
+__all__ = ["MOST_GROUPS", "leakage_bars", "projections", "variance_bars"]
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
