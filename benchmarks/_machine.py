@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import numpy as np
 import sklearn
 from threadpoolctl import threadpool_info
 
-__all__ = ["describe", "peak_memory"]
+__all__ = ["describe", "elsewhere", "peak_memory"]
 
 
 def describe(threads: int) -> list[str]:
@@ -45,3 +48,11 @@ def peak_memory(call: Callable[[], Any]) -> int:
             del kept
             return int(line.split()[1]) * 1024 - before
     raise OSError("this system does not report the peak of resident memory")
+
+
+def elsewhere(script: str, *arguments: str) -> float:
+    """Run a benchmark's script in a process of its own; return the number it prints last."""
+    done = subprocess.run(  # noqa: S603 - the benchmark itself
+        [sys.executable, script, *arguments], capture_output=True, text=True, check=True
+    )
+    return float(json.loads(done.stdout.splitlines()[-1]))

@@ -13,15 +13,13 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import describe, peak_memory
+from _machine import describe, elsewhere, peak_memory
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
@@ -57,15 +55,6 @@ def faces(*, quick: bool) -> tuple[NDArray[np.float64], NDArray[np.int64], str]:
     return X, glasses, "random rows of that shape (the faces are not at hand)"
 
 
-def peak(name: str, *, quick: bool, threads: int) -> float:
-    """Return the MiB one fit needs above the data, measured in a process of its own."""
-    command = [sys.executable, __file__, "--memory-of", name, "--threads", str(threads)]
-    done = subprocess.run(  # noqa: S603 - this very file
-        command + (["--quick"] if quick else []), capture_output=True, text=True, check=True
-    )
-    return float(json.loads(done.stdout.splitlines()[-1])) / 2**20
-
-
 def seconds(X: NDArray[np.float64], s: NDArray[np.int64], repeats: int) -> dict[str, float]:
     """Return the median time of each fit, interleaved."""
     taken: dict[str, list[float]] = {name: [] for name in FITS}
@@ -92,12 +81,13 @@ def main() -> None:
             print(json.dumps(peak_memory(lambda: FITS[arguments.memory_of](X, s))))
             return
         taken = seconds(X, s, 1 if arguments.quick else arguments.repeats)
+    flags = ["--threads", str(arguments.threads), *(["--quick"] if arguments.quick else [])]
     lines = [f"# Wide data: {X.shape[0]} × {X.shape[1]}", "", f"- {source}"]
     lines += [*describe(arguments.threads), "", "| fit | median s | peak above the data, MiB |"]
     lines += ["|---" * 3 + "|"]
     for name, value in taken.items():
-        above = peak(name, quick=arguments.quick, threads=arguments.threads)
-        lines.append(f"| {name} | {value:.3f} | {above:.0f} |")
+        above = elsewhere(__file__, "--memory-of", name, *flags)
+        lines.append(f"| {name} | {value:.3f} | {above / 2**20:.0f} |")
     text = "\n".join([*lines, ""])
     print(text)
     if not arguments.quick:

@@ -13,15 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import describe, peak_memory
+from _machine import describe, elsewhere, peak_memory
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
@@ -32,6 +30,7 @@ from fairpca.data.protocol import paper_split, standardize
 
 RESULTS = Path(__file__).parent / "results"
 K = 10
+SMALL = 10**7  # entries; smaller data are timed more often
 Data = tuple[NDArray[np.float64], NDArray[np.bool_]]
 
 
@@ -107,28 +106,21 @@ def peak_above_data(make: Callable[[], Data], name: str, threads: int) -> int:
         return peak_memory(lambda: FITS[name](X, s))
 
 
-def peak_in_new_process(size: str, name: str, threads: int, *, quick: bool) -> float:
-    """Measure one fit's memory in a process that does nothing else."""
-    command = [sys.executable, __file__, "--memory-of", size, name, "--threads", str(threads)]
-    done = subprocess.run(  # noqa: S603 - this very file
-        command + (["--quick"] if quick else []), capture_output=True, text=True, check=True
-    )
-    return float(json.loads(done.stdout.splitlines()[-1]))
-
-
 def report(sizes: Mapping[str, Callable[[], Data]], arguments: argparse.Namespace) -> str:
     """Measure everything and lay it out."""
+    flags = ["--threads", str(arguments.threads), *(["--quick"] if arguments.quick else [])]
     lines = ["# Speed of moment matching", "", *describe(arguments.threads), ""]
     lines += ["| data | fit | median s | ratio to the faster PCA | peak above X, d × d matrices |"]
     lines += ["|---" * 5 + "|"]
     for size, make in sizes.items():
         data = make()
-        seconds = times(data, arguments.repeats, arguments.threads)
+        repeats = arguments.repeats * (1 if data[0].size > SMALL else 5)
+        seconds = times(data, repeats, arguments.threads)
         fastest = min(seconds[peer] for peer in PEERS)
         square = 8 * data[0].shape[1] ** 2
         del data
         for name, value in seconds.items():
-            peak = peak_in_new_process(size, name, arguments.threads, quick=arguments.quick)
+            peak = elsewhere(__file__, "--memory-of", size, name, *flags)
             lines.append(
                 f"| {size} | {name} | {value:.4f} | {value / fastest:.2f} | "
                 f"{peak / square:.1f} ({peak / 2**20:.0f} MiB) |"

@@ -8,6 +8,7 @@ import inspect
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fairpca
@@ -32,10 +33,35 @@ def name_of(page):
     return str(page.relative_to(ROOT))
 
 
+def a_table_of_people():
+    """What a reader of the pages about files has at hand."""
+    table = {"age": [20.0, 31.0, 47.0, 52.0] * 5, "sex": ["f", "m", "m", "f"] * 5}
+    Path("people.csv").write_text(
+        "\n".join(["age,sex", *(f"{a},{s}" for a, s in zip(*table.values(), strict=True))])
+    )
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    return {"np": np, "X": X, "group": np.array(table["sex"]), "y": np.arange(20), "table": table}
+
+
+def a_fitted_model():
+    """What a reader of the page about model files has at hand."""
+    from fairpca.data.encoder import TableEncoder
+
+    known = a_table_of_people()
+    encoder = TableEncoder().fit(known["table"])
+    X = encoder.transform(known["table"])
+    estimator = fairpca.MomentMatchingPCA(1).fit(X, sensitive_features=known["group"])
+    return {**known, "encoder": encoder, "estimator": estimator}
+
+
+AT_HAND = {"docs/file_formats.md": a_table_of_people, "docs/model_format.md": a_fitted_model}
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=name_of)
-def test_programs_of_a_page_run(page, capsys):
+def test_programs_of_a_page_run(page, capsys, tmp_path, monkeypatch):
     """All of a page's Python, top to bottom; what it prints is what the page says it prints."""
-    namespace: dict[str, object] = {"__name__": "page"}
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "page", **AT_HAND.get(name_of(page), dict)()}
     for block in blocks(page, "python"):
         exec(compile(block, name_of(page), "exec"), namespace)  # noqa: S102 - that is the test
     said = "".join(blocks(page, "text"))
