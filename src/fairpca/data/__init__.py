@@ -1,1 +1,21 @@
-"""Data."""
+"""Data: checked inputs, files, encoding, bundled data sets."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairpca.data.encoder import TableEncoder
+    from fairpca.data.tables import open_table, read_table
+
+__all__ = ["TableEncoder", "open_table", "read_table"]
+
+_HOMES = {"TableEncoder": "encoder", "open_table": "tables", "read_table": "tables"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: estimators do not need file readers."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -221,9 +221,10 @@ def _candidates(name: str) -> list[tuple[str, type]]:
         found.append((TableEncoder.__module__, TableEncoder))
     for module in _CLASS_MODULES:
         try:
-            value = getattr(importlib.import_module(module), name, None)
+            public = importlib.import_module(module)
         except ModuleNotFoundError:
             continue
+        value = getattr(public, name) if name in public.__all__ else None
         if isinstance(value, type) and issubclass(value, BaseEstimator):
             found.append((module, value))
     return found
