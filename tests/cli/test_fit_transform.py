@@ -167,7 +167,7 @@ def test_unseen_values_are_noted_or_refused(call, people, model):
     pq.write_table(changed, "new.parquet")
     done = call("transform", model, "new.parquet", "-o", "z.csv")
     assert done.exit_code == 0
-    assert "'job' has 'pilot' (1 rows)" in done.stderr
+    assert "'job' has 'pilot' (1 row)" in done.stderr
     done = call("transform", model, "new.parquet", "-o", "y.csv", "--strict")
     assert done.exit_code == 3
     assert "'pilot'" in done.stderr

@@ -154,7 +154,7 @@ def test_missing_values_are_imputed():
 def test_unseen_text_is_zeros_and_a_warning():
     encoder = TableEncoder().fit({"job": ["a", "b"], "x": [1, 2]})
     table = {"job": ["c", "a", "c"], "x": [1, 2, 3]}
-    with pytest.warns(UserWarning, match=r"2 values were not seen.*'job' has 'c' \(2 rows\)"):
+    with pytest.warns(UserWarning, match=r"2 unseen values.*'job' has 'c' \(2 rows\)"):
         encoded = encoder.transform(table)
     np.testing.assert_array_equal(encoded[:, 1:], [[0, 0], [1, 0], [0, 0]])
     with pytest.raises(ValueError, match="column 'job' has the value 'c'"):
@@ -204,6 +204,8 @@ def test_identifiers_are_refused_or_warned_of():
         TableEncoder().fit({"id": [f"n{i}" for i in range(1000)]})
     with pytest.raises(ValueError, match=r"'pay' has .* Most are numbers.*'NA'"):
         TableEncoder().fit({"pay": [*map(str, range(990)), *["NA"] * 10]})
+    with pytest.warns(UserWarning, match="'stars' is taken as text because of 'NA'"):
+        TableEncoder().fit({"stars": ["1", "2", "3", "4", "NA"]})
     with pytest.warns(UserWarning, match="'id' has 100 different values"):
         TableEncoder().fit({"id": [f"n{i % 100}" for i in range(1000)]})
     with pytest.warns(UserWarning, match="'row' counts up by one"):

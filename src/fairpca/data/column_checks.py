@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pyarrow as pa
 
-from fairpca.data.columns import count_missing, numbers
+from fairpca.data.columns import MISSING, count_missing, numbers
 
 __all__ = ["MAX_CATEGORIES", "check_categories", "check_no_missing", "check_not_row_number"]
 
@@ -36,6 +36,14 @@ def check_categories(name: str, values: tuple[str, ...], n_rows: int, limit: int
     most = limit or min(MAX_CATEGORIES, max(50, n_rows // 2))
     if len(values) > most:
         raise _too_many(name, values, n_rows, most)
+    words = _words(values)
+    if len(values) >= 5 and 0 < len(words) <= len(values) // 4:
+        warnings.warn(
+            f"column {name!r} is taken as text because of {words[0]!r}; its other values are "
+            "numbers. Empty those fields if they stand for missing numbers.",
+            UserWarning,
+            stacklevel=3,
+        )
     if limit is None and len(values) > max(50, n_rows // 20):
         warnings.warn(
             f"column {name!r} has {len(values)} different values in {n_rows} rows, each of which "
@@ -58,7 +66,7 @@ def check_not_row_number(column: pa.ChunkedArray, name: str) -> None:
 
 
 def _too_many(name: str, values: tuple[str, ...], n_rows: int, limit: int) -> ValueError:
-    words = [value for value in values if not _is_number(value)]
+    words = _words(values)
     if 0 < len(words) <= len(values) // 2:
         why = (
             f"Most are numbers; the rest are not, such as {words[0]!r}. Correct or empty those "
@@ -70,6 +78,10 @@ def _too_many(name: str, values: tuple[str, ...], n_rows: int, limit: int) -> Va
         f"column {name!r} has {len(values)} different values in {n_rows} rows, more than the "
         f"{limit} allowed for text. {why}, or raise max_categories."
     )
+
+
+def _words(values: tuple[str, ...]) -> list[str]:
+    return [value for value in values if value != MISSING and not _is_number(value)]
 
 
 def _is_number(text: str) -> bool:

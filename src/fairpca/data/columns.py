@@ -15,7 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["Kind", "as_table", "column_kind", "count_missing", "numbers", "text_codes"]
+__all__ = ["MISSING", "Kind", "as_table", "column_kind", "count_missing", "numbers", "text_codes"]
+
+MISSING = "(missing)"
+"""The value that missing text becomes where it is imputed."""
 
 Kind = Literal["number", "text", "boolean"]
 

@@ -24,13 +24,18 @@ from fairpca.data.column_checks import (
     check_no_missing,
     check_not_row_number,
 )
-from fairpca.data.columns import Kind, as_table, column_kind, count_missing, numbers, text_codes
+from fairpca.data.columns import (
+    MISSING,
+    Kind,
+    as_table,
+    column_kind,
+    count_missing,
+    numbers,
+    text_codes,
+)
 from fairpca.data.source import check_columns
 
 __all__ = ["TableEncoder", "UnseenValues"]
-
-MISSING = "(missing)"
-"""The value that missing text becomes with ``missing="impute"``."""
 
 BATCH_ROWS = 65_536
 
@@ -47,12 +52,13 @@ class UnseenValues:
     def describe(self) -> str:
         """Return one sentence that names the columns, values and row counts."""
         shown = ", ".join(
-            f"{column!r} has {'missing values' if value is None else repr(value)} ({n} rows)"
+            f"{column!r} has {'missing values' if value is None else repr(value)} ({n} {'row' if n == 1 else 'rows'})"
             for (column, value), n in self.counts.most_common(3)
         )
         more = f" and {len(self.counts) - 3} more" if len(self.counts) > 3 else ""
         return (
-            f"{len(self)} values were not seen when the encoder was fitted: column {shown}{more}. "
+            f"{len(self)} unseen {'value' if len(self) == 1 else 'values'}, which were not there "
+            f"when the encoder was fitted: column {shown}{more}. "
             "These rows have 0 in all of that column's categories."
         )
 
