@@ -52,7 +52,8 @@ class UnseenValues:
     def describe(self) -> str:
         """Return one sentence that names the columns, values and row counts."""
         shown = ", ".join(
-            f"{column!r} has {'missing values' if value is None else repr(value)} ({n} {'row' if n == 1 else 'rows'})"
+            f"{column!r} has {'missing values' if value is None else repr(value)} "
+            f"({n} {'row' if n == 1 else 'rows'})"
             for (column, value), n in self.counts.most_common(3)
         )
         more = f" and {len(self.counts) - 3} more" if len(self.counts) > 3 else ""
