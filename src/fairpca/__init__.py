@@ -4,7 +4,28 @@ Project data so that groups cannot be told apart (representation fairness), or s
 described worse than it must be (balanced reconstruction).
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from fairpca._version import __version__
-from fairpca.estimators.moment_matching import MomentMatchingPCA
+
+if TYPE_CHECKING:
+    from fairpca.estimators.moment_matching import MomentMatchingPCA
 
 __all__ = ["MomentMatchingPCA", "__version__"]
+
+_HOMES = {"MomentMatchingPCA": "estimators.moment_matching"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import an estimator when it is first used: `fairpca --help` need not load scikit-learn."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported or not."""
+    return sorted(__all__)

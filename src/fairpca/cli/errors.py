@@ -25,8 +25,6 @@ INTERRUPTED = 130
 MISSING_EXTRAS = frozenset(["typer", "rich", "plotly", "jinja2", "fairlearn", "pandas"])
 """What `pip install "fairpca[cli]"` brings beyond the library itself."""
 
-_ISSUES = "https://github.com/fairpca/fairpca/issues"
-
 
 def missing_extra(name: str) -> str:
     """Say how to get a package that only the command line needs."""
@@ -53,8 +51,8 @@ def explain(error: BaseException) -> tuple[int, str]:
         return INTERNAL, "Not enough memory for this table. Use fewer rows or columns."
     return INTERNAL, (
         f"Unexpected error: {type(error).__name__}: {error}\n"
-        f"This is a fault in fairpca. Please report it at {_ISSUES}, with the output of the same "
-        "command and --debug."
+        f"This is a fault in fairpca. Please report it to its developers, with the output "
+        "of the same command and --debug."
     )
 
 

@@ -18,6 +18,7 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from fairpca.data.groups import Attribute
 from fairpca.metrics._inputs import checked_groups, checked_rows
@@ -25,6 +26,9 @@ from fairpca.metrics._inputs import checked_groups, checked_rows
 __all__ = ["LeakageScore", "attribute_leakage", "linear_probe_unfairness"]
 
 LANDMARKS = 300
+
+
+_FEW_ROWS = 5000
 
 
 @dataclass(frozen=True)
@@ -115,15 +119,17 @@ def attribute_leakage(
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         splits = list(folds.split(rows, attribute.codes))
         shape = (min(train.size for train, _ in splits), rows.shape[1])
-        scores[attribute.name] = {
-            name: _score(
-                make if isinstance(classifiers, Mapping) else make(seed, shape),
-                rows,
-                attribute,
-                splits,
-            )
-            for name, make in attackers.items()
-        }
+        # On few rows threads wait for each other longer than they work.
+        with threadpool_limits(1 if rows.shape[0] <= _FEW_ROWS else None):
+            scores[attribute.name] = {
+                name: _score(
+                    make if isinstance(classifiers, Mapping) else make(seed, shape),
+                    rows,
+                    attribute,
+                    splits,
+                )
+                for name, make in attackers.items()
+            }
     return scores
 
 

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.metrics import (
     DownstreamResult,
-    LeakageScore,
     attribute_leakage,
     downstream,
     explained_variance_ratio,
@@ -107,17 +105,11 @@ class Bench:
             variance_ratio=explained_variance_ratio(self.test.X, model.components_),
             mmd_squared=test.statistic,
             p_value=test.p_value,
-            leakage=self._leakage(Z_measured, s_measured),
+            leakage=attribute_leakage(Z_measured, s_measured, random_state=settings.seed),
             downstream=self._downstream(model, Z),
             seconds=seconds,
             projection=Z[self.shown],
         )
-
-    def _leakage(
-        self, Z: NDArray[np.float64], groups: Mapping[str, NDArray[Any]]
-    ) -> dict[str, dict[str, LeakageScore]]:
-        with threadpool_limits(1):  # on few rows, threads wait for each other longer than they work
-            return attribute_leakage(Z, groups, random_state=self.settings.seed)
 
     def _downstream(
         self, model: MomentMatchingPCA, Z_test: NDArray[np.float64]
