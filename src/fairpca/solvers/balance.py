@@ -1,0 +1,58 @@
+"""The min-max problem behind all balanced reconstruction, and the value its solvers return.
+
+Every group i has a symmetric loss matrix H_i; a frame V (m × k, orthonormal columns) costs it
+h_i(V) = tr(VᵀH_iV). The problem is min_V max_i h_i(V), and its dual is
+max_μ Σ_{j≤k} λ_j(Σ_i μ_i H_i) over the simplex, λ₁ ≤ λ₂ ≤ … the eigenvalues.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Balance", "Floats", "frame_losses", "mix"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Balance:
+    """A frame, the dual weights that certify it, and the two values between which the optimum lies.
+
+    Parameters
+    ----------
+    frame : ndarray of shape (m, k)
+        Orthonormal columns.
+    weights : ndarray of shape (n_groups,)
+        Dual weights μ: non-negative, sum 1.
+    value : float
+        max_i h_i(frame), an upper bound of the optimum.
+    bound : float
+        Dual value at `weights`, a lower bound of the optimum (both in units of the loss).
+    n_iter : int
+        Eigen-decompositions made.
+    """
+
+    frame: Floats
+    weights: Floats
+    value: float
+    bound: float
+    n_iter: int
+
+    @property
+    def gap(self) -> float:
+        """Duality gap, value − bound; 0 where rounding makes it negative."""
+        return max(self.value - self.bound, 0.0)
+
+
+def frame_losses(H: Floats, frame: Floats) -> Floats:
+    """h_i(V) = tr(VᵀH_iV) of every group, shape (n_groups,)."""
+    return np.einsum("gmk,mk->g", H @ frame, frame)
+
+
+def mix(weights: Floats, H: Floats) -> Floats:
+    """Σ_i weights_i H_i, shape (m, m)."""
+    combined: Floats = np.tensordot(weights, H, axes=1)
+    return combined
