@@ -14,12 +14,13 @@ import numpy as np
 from fairpca.solvers.balance import Balance, Floats
 from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.result import SolverResult
-from fairpca.solvers.subspaces import DENSE, leading_eigenpairs, solve_on_subspaces
+from fairpca.solvers.many_groups import solve_many
+from fairpca.solvers.subspaces import DENSE, Subspace, leading_eigenpairs, solve_on_subspaces
 from fairpca.solvers.two_groups import balance_two
 
-__all__ = ["VectorSolver", "multigroup_vectors"]
+__all__ = ["VectorSolver", "exact_vector", "multigroup_vectors"]
 
-VectorSolver = Callable[[Floats, Floats, Floats], Balance]
+VectorSolver = Callable[[Floats, Floats, list[Floats]], Balance]
 """Finds one vector: Gram matrices (n_groups, d, d), σ₁² (n_groups,), leading vectors."""
 
 
@@ -35,8 +36,7 @@ def multigroup_vectors(
     n_components : int
         How many vectors, 1 to d.
     solve : callable, optional
-        Solver of the single-vector problems; by default the exact one for two groups, the dual
-        with primal refinement for more.
+        Solver of the single-vector problems, `exact_vector` by default.
     tol : float
         A component counts as solved when its duality gap is at most `tol` times the largest
         σ₁² among the groups.
@@ -66,7 +66,7 @@ def multigroup_vectors(
     gaps, n_iter, solved = np.zeros(n_components), 0, True
     with small_problem_threads(d):
         for r in range(n_components):
-            step = _next_vector(complement, solve or _default_solver)
+            step = _next_vector(complement, solve or exact_vector)
             components[r] = complement.basis @ step.vector
             weights[r], losses[r], gaps[r] = step.weights, step.losses, step.gap
             n_iter += step.n_iter
@@ -146,13 +146,17 @@ def _leaders(grams: Floats) -> tuple[Floats, list[Floats]]:
     return np.array([max(values[0], 0.0) for values, _ in pairs]), [v for _, v in pairs]
 
 
-def _default_solver(grams: Floats, tops: Floats, leaders: list[Floats]) -> Balance:
+def exact_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Balance:
+    """Solve one single-vector problem: exactly for two groups, by the dual for more."""
     anchor = int(np.argmax(tops))
     start = leaders[anchor]
     if start.shape[1] < len(start):
         others = [leaders[i] for i in range(len(leaders)) if i != anchor]
         start = np.linalg.qr(np.hstack([start, *others]))[0]
-    return solve_on_subspaces(grams, tops, 1, balance_two, start, anchor=anchor)
+    space = Subspace(grams, tops, start, anchor)
+    if len(grams) == 2:
+        return solve_on_subspaces(space, 1, balance_two)[0]
+    return solve_many(space, 1)
 
 
 def _gap_reason(gaps: Floats) -> str:

@@ -8,6 +8,7 @@ it are what the subspace lacked. It ends when value and bound agree.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -15,7 +16,7 @@ from scipy.sparse.linalg import ArpackError, eigsh
 
 from fairpca.solvers.balance import Balance, Floats, mix
 
-__all__ = ["InnerSolver", "leading_eigenpairs", "solve_on_subspaces"]
+__all__ = ["InnerSolver", "Subspace", "leading_eigenpairs", "solve_on_subspaces"]
 
 InnerSolver = Callable[[Floats, int, Floats | None], Balance]
 """Solves one small problem: loss matrices (n_groups, m, m), k, dual weights to start from."""
@@ -28,16 +29,9 @@ ROUNDING = 1e-14
 MAX_ROUNDS = 60
 
 
-def solve_on_subspaces(
-    grams: Floats,
-    offsets: Floats,
-    k: int,
-    inner: InnerSolver,
-    start: Floats,
-    *,
-    anchor: int | None = None,
-) -> Balance:
-    """Minimise max_i c_i − tr(VᵀG_iV) over frames of k columns.
+@dataclass(frozen=True)
+class Subspace:
+    """A min-max problem c_i − tr(VᵀG_iV) and a subspace on which it is small.
 
     Parameters
     ----------
@@ -45,44 +39,89 @@ def solve_on_subspaces(
         Positive semi-definite G_i.
     offsets : ndarray of shape (n_groups,)
         c_i.
+    basis : ndarray of shape (d, m)
+        Orthonormal columns.
+    anchor : int, optional
+        A group whose loss matrix, for k = 1, has its null vector in the first column of `basis`:
+        its small losses are then computed without cancellation.
+    products : ndarray of shape (n_groups, d, m), optional
+        G_i times the basis.
+    """
+
+    grams: Floats
+    offsets: Floats
+    basis: Floats
+    anchor: int | None = None
+    products: Floats | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the whole space."""
+        return self.basis.shape[0] == self.basis.shape[1]
+
+    def loss_matrices(self, k: int) -> Floats:
+        """H_i = c_i/k I − BᵀG_iB, shape (n_groups, m, m)."""
+        products = self.grams @ self.basis if self.products is None else self.products
+        small = self.basis.T @ products
+        losses = -(small + small.transpose(0, 2, 1)) / 2
+        m = losses.shape[1]
+        losses[:, range(m), range(m)] += self.offsets[:, None] / k
+        if self.anchor is not None:
+            losses[self.anchor, 0, :] = losses[self.anchor, :, 0] = 0.0
+        return losses
+
+    def grown(self, vectors: Floats) -> Subspace | None:
+        """Return the subspace with the columns of `vectors` in it; None when they add nothing."""
+        fresh = _beyond(self.basis, vectors)
+        if not fresh.shape[1]:
+            return None
+        products = self.grams @ self.basis if self.products is None else self.products
+        return replace(
+            self,
+            basis=np.hstack([self.basis, fresh]),
+            products=np.concatenate([products, self.grams @ fresh], axis=2),
+        )
+
+
+def solve_on_subspaces(
+    space: Subspace, k: int, inner: InnerSolver
+) -> tuple[Balance, Subspace]:
+    """Minimise max_i c_i − tr(VᵀG_iV) over frames of k columns of the whole space.
+
+    Parameters
+    ----------
+    space : Subspace
+        The problem, and where to begin: at least k columns.
     k : int
         Columns of the frame.
     inner : callable
         Solver of the small problems.
-    start : ndarray of shape (d, m)
-        Orthonormal columns spanning the first subspace; at least k of them.
-    anchor : int, optional
-        A group whose loss matrix has its null vector in the first column of `start` (for k = 1),
-        so that its small losses are computed without cancellation.
 
     Returns
     -------
-    Balance
+    balance : Balance
         Frame of shape (d, k), dual weights, value and bound for the whole space.
+    space : Subspace
+        The last subspace; it holds the frame and the leading eigenvectors that bound it.
     """
-    basis, weights, evaluations = start, None, 0
-    best: Balance | None = None
-    products = grams @ basis
+    weights, evaluations = None, 0
+    best_weights, best_bound = None, -np.inf
     for _ in range(MAX_ROUNDS):
-        small = inner(_loss_matrices(basis, products, offsets, k, anchor), k, weights)
-        weights, evaluations = small.weights, evaluations + small.n_iter
-        frame = basis @ small.frame
-        if basis.shape[1] == len(basis):
-            return Balance(frame, weights, small.value, small.bound, evaluations)
-        values, vectors = leading_eigenpairs(mix(weights, grams), k + 1, frame)
-        evaluations += 1
-        bound = float(weights @ offsets - np.sum(values[:k]))
-        if best is None or bound > best.bound:
-            best = Balance(frame, weights, small.value, bound, evaluations)
-        best = Balance(frame, best.weights, small.value, best.bound, evaluations)
-        scale = float(weights @ np.abs(offsets) + np.sum(np.abs(values[:k])))
-        fresh = _beyond(basis, vectors)
-        if small.bound - bound <= ROUNDING * scale or not fresh.shape[1]:
+        small = inner(space.loss_matrices(k), k, weights)
+        weights, frame = small.weights, space.basis @ small.frame
+        evaluations += small.n_iter + 1
+        if space.is_whole:
+            return Balance(frame, weights, small.value, small.bound, evaluations), space
+        values, vectors = leading_eigenpairs(mix(weights, space.grams), k + 1, frame)
+        bound = float(weights @ space.offsets - np.sum(values[:k]))
+        if bound > best_bound:
+            best_weights, best_bound = weights, bound
+        scale = float(weights @ np.abs(space.offsets) + np.sum(np.abs(values[:k])))
+        larger = space.grown(vectors) if small.bound - bound > ROUNDING * scale else None
+        if larger is None:
             break
-        basis = np.hstack([basis, fresh])
-        products = np.concatenate([products, grams @ fresh], axis=2)
-    assert best is not None  # noqa: S101 - there is at least one round
-    return best
+        space = larger
+    return Balance(frame, best_weights, small.value, best_bound, evaluations), space
 
 
 def leading_eigenpairs(matrix: Floats, k: int, guess: Floats | None = None) -> tuple[Floats, Floats]:
@@ -117,18 +156,6 @@ def leading_eigenpairs(matrix: Floats, k: int, guess: Floats | None = None) -> t
             return values[::-1], vectors[:, ::-1]
     values, vectors = np.linalg.eigh(matrix)
     return values[::-1][:k], vectors[:, ::-1][:, :k]
-
-
-def _loss_matrices(
-    basis: Floats, products: Floats, offsets: Floats, k: int, anchor: int | None
-) -> Floats:
-    small = basis.T @ products
-    losses = -(small + small.transpose(0, 2, 1)) / 2
-    m = losses.shape[1]
-    losses[:, range(m), range(m)] += offsets[:, None] / k
-    if anchor is not None:
-        losses[anchor, 0, :] = losses[anchor, :, 0] = 0.0
-    return losses
 
 
 def _beyond(basis: Floats, vectors: Floats) -> Floats:

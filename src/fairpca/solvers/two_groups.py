@@ -121,7 +121,7 @@ class _Pencil:
         weights = np.empty(2)
         weights[order] = (1 - x) / self.scales[0] / total, x / self.scales[1] / total
         value = float(np.max(frame_losses(self.H, frame)))
-        return Balance(frame, weights, value, min(point.bound, value), self.n_iter)
+        return Balance(frame, weights, value, point.bound, self.n_iter)
 
 
 def _narrow(pencil: _Pencil, x: float) -> tuple[_Point, _Point]:

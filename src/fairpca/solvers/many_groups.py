@@ -1,0 +1,129 @@
+"""Any number of groups: the dual to rounding, and a frame recovered from it and refined.
+
+Where the relaxed minimiser is a projection, its frame is the optimum. Where it is not, the true
+optimum lies above the bound; frames drawn from the relaxed minimiser are refined, the best is kept,
+and the remaining gap says how far from the optimum it can be at most.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairpca.solvers.balance import Balance, Floats, frame_losses, mix
+from fairpca.solvers.fantope import Relaxation, relax
+from fairpca.solvers.refine import refine_frame
+from fairpca.solvers.subspaces import Subspace, solve_on_subspaces
+
+__all__ = ["balance_many", "solve_many"]
+
+TIGHT = 1e-5
+"""Shares this close to 0 or 1 count as 0 or 1."""
+N_DRAWS, N_REFINED = 64, 4
+MAX_GROWTH = 12
+"""How often the subspace of a refinement is enlarged by the losses' gradients."""
+
+
+def balance_many(H: Floats, k: int) -> Balance:
+    """Minimise the largest of several groups' losses over frames of k columns.
+
+    Parameters
+    ----------
+    H : ndarray of shape (n_groups, m, m)
+        Loss matrices.
+    k : int
+        Columns of the frame, 1 ≤ k ≤ m.
+
+    Returns
+    -------
+    Balance
+        Its gap is at rounding level where the relaxation is tight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.solvers.many_groups import balance_many
+    >>> H = np.array([np.diag([0.0, 1.0, 1.0]), np.diag([1.0, 0.0, 1.0]), np.diag([1.0, 1.0, 0.0])])
+    >>> answer = balance_many(H, 1)  # each group wants another axis: the diagonal suits all alike
+    >>> round(answer.value, 10), round(answer.bound, 10)
+    (0.6666666667, 0.6666666667)
+    """
+    if k == H.shape[1]:
+        return _whole(H)
+    return _recovered(H, k, relax(H, k))
+
+
+def solve_many(space: Subspace, k: int) -> Balance:
+    """Minimise max_i c_i − tr(VᵀG_iV) for large matrices.
+
+    The dual is solved on growing subspaces; the frame is recovered on the last one and, where a gap
+    remains, refined on subspaces that grow by the gradients G_iV.
+
+    Parameters
+    ----------
+    space : Subspace
+        The problem, and where to begin.
+    k : int
+        Columns of the frame, fewer than the features.
+    """
+    relaxations: list[Relaxation] = []
+
+    def dual_only(H: Floats, k: int, start: Floats | None) -> Balance:
+        del start
+        relaxations.append(relax(H, k))
+        frame, weights = relaxations[-1].vectors[:, :k], relaxations[-1].weights
+        value = float(np.max(frame_losses(H, frame)))
+        return Balance(frame, weights, value, relaxations[-1].bound, relaxations[-1].n_iter)
+
+    dual, space = solve_on_subspaces(space, k, dual_only)
+    small = _recovered(space.loss_matrices(k), k, relaxations[-1])
+    frame, value = space.basis @ small.frame, small.value
+    if space.is_whole:
+        return Balance(frame, small.weights, value, small.bound, dual.n_iter + 1)
+    scale = float(np.max(np.abs(space.offsets))) + abs(value)
+    for _ in range(MAX_GROWTH):
+        grown = space.grown(np.hstack(list(space.grams @ frame)))
+        if value - dual.bound <= 1e-13 * scale or grown is None:
+            break
+        space, H = grown, grown.loss_matrices(k)
+        refined, _ = refine_frame(H, space.basis.T @ frame, dual.weights)
+        lower = float(np.max(frame_losses(H, refined)))
+        frame, gain, value = space.basis @ refined, value - lower, lower
+        if gain <= 1e-12 * scale:
+            break
+    return Balance(frame, dual.weights, value, dual.bound, dual.n_iter + small.n_iter)
+
+
+def _whole(H: Floats) -> Balance:
+    losses = frame_losses(H, np.eye(H.shape[1]))
+    worst = int(np.argmax(losses))
+    value = float(losses[worst])
+    return Balance(np.eye(H.shape[1]), np.eye(len(H))[worst], value, value, 0)
+
+
+def _recovered(H: Floats, k: int, relaxed: Relaxation) -> Balance:
+    candidates = [refine_frame(H, frame, relaxed.weights) for frame in _frames(H, k, relaxed)]
+    frame, multipliers = min(candidates, key=lambda c: float(np.max(frame_losses(H, c[0]))))
+    value = float(np.max(frame_losses(H, frame)))
+    certified = float(np.sum(np.linalg.eigvalsh(mix(multipliers, H))[:k]))
+    if certified > relaxed.bound:  # the refined multipliers prove more
+        return Balance(frame, multipliers, value, certified, relaxed.n_iter + 1)
+    return Balance(frame, relaxed.weights, value, relaxed.bound, relaxed.n_iter + 1)
+
+
+def _frames(H: Floats, k: int, relaxed: Relaxation) -> list[Floats]:
+    """Frames to start from: the leading one, and where it is not the answer, random ones."""
+    leading = relaxed.vectors[:, :k]
+    shares = relaxed.shares
+    if shares[k - 1] > 1 - TIGHT:
+        return [leading]
+    whole = int(np.sum(shares > 1 - TIGHT))
+    partial = np.flatnonzero((shares > TIGHT) & (shares <= 1 - TIGHT))
+    rng = np.random.default_rng(0)
+    spread = relaxed.vectors[:, partial] * np.sqrt(shares[partial])
+    drawn = [leading]
+    for _ in range(N_DRAWS):
+        mixed = spread @ rng.standard_normal((partial.size, k - whole))
+        drawn.append(np.linalg.qr(np.hstack([relaxed.vectors[:, :whole], mixed]))[0])
+    order = np.argsort([float(np.max(frame_losses(H, frame))) for frame in drawn], kind="stable")
+    best = [drawn[i] for i in order[:N_REFINED]]
+    return best if 0 in order[:N_REFINED] else [leading, *best]
