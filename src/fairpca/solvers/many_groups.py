@@ -7,6 +7,8 @@ and the remaining gap says how far from the optimum it can be at most.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from fairpca.solvers.balance import Balance, Floats, frame_losses, mix
@@ -52,7 +54,7 @@ def balance_many(H: Floats, k: int) -> Balance:
     return _recovered(H, k, relax(H, k))
 
 
-def solve_many(space: Subspace, k: int) -> Balance:
+def solve_many(space: Subspace, k: int, feasible: Floats | None = None) -> Balance:
     """Minimise max_i c_i − tr(VᵀG_iV) for large matrices.
 
     The dual is solved on growing subspaces; the frame is recovered on the last one and, where a gap
@@ -64,6 +66,8 @@ def solve_many(space: Subspace, k: int) -> Balance:
         The problem, and where to begin.
     k : int
         Columns of the frame, fewer than the features.
+    feasible : ndarray of shape (d, k), optional
+        A frame that the answer may not be worse than.
     """
     relaxations: list[Relaxation] = []
 
@@ -78,7 +82,7 @@ def solve_many(space: Subspace, k: int) -> Balance:
     small = _recovered(space.loss_matrices(k), k, relaxations[-1])
     frame, value = space.basis @ small.frame, small.value
     if space.is_whole:
-        return Balance(frame, small.weights, value, small.bound, dual.n_iter + 1)
+        dual = small
     scale = float(np.max(np.abs(space.offsets))) + abs(value)
     for _ in range(MAX_GROWTH):
         grown = space.grown(np.hstack(list(space.grams @ frame)))
@@ -90,7 +94,22 @@ def solve_many(space: Subspace, k: int) -> Balance:
         frame, gain, value = space.basis @ refined, value - lower, lower
         if gain <= 1e-12 * scale:
             break
-    return Balance(frame, dual.weights, value, dual.bound, dual.n_iter + small.n_iter)
+    found = Balance(frame, dual.weights, value, dual.bound, dual.n_iter + small.n_iter)
+    if feasible is None or found.gap <= 1e-13 * scale:
+        return found
+    return _at_least(space, k, found, feasible)
+
+
+def _at_least(space: Subspace, k: int, found: Balance, feasible: Floats) -> Balance:
+    """Refine the feasible frame too, and return the better of the two."""
+    with_both = space.grown(feasible) or space
+    H = with_both.loss_matrices(k)
+    own = with_both.basis.T @ feasible
+    refined, _ = refine_frame(H, np.linalg.qr(own)[0], found.weights)
+    value = float(np.max(frame_losses(H, refined)))
+    if value >= found.value:
+        return found
+    return replace(found, frame=with_both.basis @ refined, value=value)
 
 
 def _whole(H: Floats) -> Balance:

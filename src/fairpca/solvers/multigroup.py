@@ -156,7 +156,8 @@ def exact_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Balance:
     space = Subspace(grams, tops, start, anchor)
     if len(grams) == 2:
         return solve_on_subspaces(space, 1, balance_two)[0]
-    return solve_many(space, 1)
+    plain = leading_eigenpairs(np.sum(grams, axis=0), 1)[1]
+    return solve_many(space, 1, plain)
 
 
 def _gap_reason(gaps: Floats) -> str:
