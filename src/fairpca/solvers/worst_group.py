@@ -6,6 +6,7 @@ chosen by the loss; exact for two groups, with a certificate for any number.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -18,7 +19,13 @@ from fairpca.solvers.result import SolverResult
 from fairpca.solvers.subspaces import DENSE, Subspace, leading_eigenpairs, solve_on_subspaces
 from fairpca.solvers.two_groups import balance_two
 
-__all__ = ["WorstGroupLoss", "group_offsets", "worst_group_losses", "worst_group_subspace"]
+__all__ = [
+    "WorstGroupLoss",
+    "group_offsets",
+    "worst_group_losses",
+    "worst_group_result",
+    "worst_group_subspace",
+]
 
 WorstGroupLoss = Literal["marginal", "reconstruction", "variance", "nash"]
 """What is balanced: see `worst_group_subspace`."""
@@ -50,7 +57,8 @@ def worst_group_subspace(
     SolverResult
         Components ordered by the variance of the mixture Σ μ_iG_i; `objective` is the largest loss
         (for "nash" minus the sum of logarithms). ``certificate`` holds ``"duality_gap"``,
-        ``"group_losses"`` and ``"group_weights"`` (n_groups,).
+        ``"certified"`` (1 or 0: the gap is within `tol`), ``"group_losses"`` and
+        ``"group_weights"`` (n_groups,).
 
     References
     ----------
@@ -68,20 +76,52 @@ def worst_group_subspace(
             found = _everything(scaled, offsets)
         else:
             found = _least_worst(scaled, offsets, k, leaders, anchored=loss == "marginal")
-        frame = _sorted_frame(scaled, found)
-    losses = worst_group_losses(scaled, offsets, frame)
-    unit = 1.0 if loss == "nash" else float(np.max(np.abs([np.sum(v[:k]) for v, _ in leaders])))
-    solved = found.gap <= tol * (unit or 1.0)
-    gap = found.gap * (1.0 if loss == "nash" else scale)
-    value = found.value if loss == "nash" else float(np.max(losses)) * scale
+    result = worst_group_result(scaled, offsets, leaders, found, k, tol, logarithmic=loss == "nash")
+    return _rescaled(result, scale, len(grams) if loss == "nash" else None)
+
+
+def worst_group_result(
+    grams: Floats,
+    offsets: Floats,
+    leaders: list[tuple[Floats, Floats]],
+    found: Balance,
+    k: int,
+    tol: float,
+    *,
+    logarithmic: bool = False,
+    note: str = "",
+) -> SolverResult:
+    """Judge a frame by its gap and put it in the common form; see `worst_group_subspace`."""
+    frame = _sorted_frame(grams, found)
+    unit = 1.0 if logarithmic else float(np.max([np.sum(values[:k]) for values, _ in leaders]))
+    certified = found.gap <= tol * (unit or 1.0)
+    remains = f"a duality gap of {found.gap / (unit or 1.0):.3g} relative to the best kept variance"
+    reason = "the duality gap is within tolerance" if certified else remains
     return SolverResult(
         frame.T,
-        value,
+        found.value,
         found.n_iter,
-        solved,
-        "the duality gap is at rounding level" if solved else f"a duality gap of {gap:.3g} remains",
-        {"duality_gap": gap, "group_losses": losses * scale, "group_weights": found.weights},
+        certified,
+        f"{reason} ({note})" if note else reason,
+        {
+            "duality_gap": found.gap,
+            "group_losses": worst_group_losses(grams, offsets, frame),
+            "group_weights": found.weights,
+            "certified": float(certified),
+        },
     )
+
+
+def _rescaled(result: SolverResult, scale: float, n_logarithms: int | None) -> SolverResult:
+    """Return a result for matrices `scale` times as large."""
+    certificate = dict(result.certificate)
+    certificate["group_losses"] = certificate["group_losses"] * scale
+    objective = result.objective * scale
+    if n_logarithms is None:
+        certificate["duality_gap"] = certificate["duality_gap"] * scale
+    else:
+        objective = result.objective - n_logarithms * float(np.log(scale))
+    return replace(result, objective=objective, certificate=certificate)
 
 
 def group_offsets(
