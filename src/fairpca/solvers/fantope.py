@@ -18,6 +18,8 @@ __all__ = ["Relaxation", "relax"]
 
 T_FIRST, T_LAST, GROWTH = 1e1, 4e9, 25.0
 """Sharpness of the barrier, relative to the largest entry of H: first, last, ratio."""
+T_START, T_COARSE = 6250.0, 2e5
+"""First one from a good start, and last one of a coarse solution."""
 MAX_NEWTON = 25
 CENTRED = 0.03
 """Newton decrement below which a point counts as on the path."""
@@ -49,7 +51,14 @@ class Relaxation:
     n_iter: int
 
 
-def relax(H: Floats, k: int, *, logarithmic: bool = False) -> Relaxation:
+def relax(
+    H: Floats,
+    k: int,
+    *,
+    start: Floats | None = None,
+    coarse: bool = False,
+    logarithmic: bool = False,
+) -> Relaxation:
     """Solve the relaxed min-max problem (or, with `logarithmic`, maximise Σ_i log ⟨−H_i, P⟩).
 
     Parameters
@@ -58,6 +67,10 @@ def relax(H: Floats, k: int, *, logarithmic: bool = False) -> Relaxation:
         Symmetric loss matrices; negative semi-definite and not zero when `logarithmic`.
     k : int
         Trace of P, 1 ≤ k < m.
+    start : ndarray of shape (n_groups,), optional
+        Dual weights near the optimum: the soft part of the path is left out.
+    coarse : bool
+        Stop at a bound that is good to about five digits.
     logarithmic : bool
         Nash social welfare: its dual is max_μ>0 Σ λ_j(Σ μ_iH_i) + Σ log μ_i, without a simplex.
 
@@ -71,9 +84,12 @@ def relax(H: Floats, k: int, *, logarithmic: bool = False) -> Relaxation:
     weights = np.full(n_groups, 1.0 / n_groups)
     if logarithmic:
         weights = 1.0 / np.maximum(-np.trace(H, axis1=1, axis2=2) * k / H.shape[1], 1e-12)
-    path = _Path(H, k, weights, logarithmic=logarithmic)
-    t = T_FIRST
-    while t <= T_LAST and path.follow(t):
+    t, last = T_FIRST, T_COARSE if coarse else T_LAST
+    if start is not None:
+        weights, t = np.maximum(start, 1 / T_START), T_START
+        weights = weights / np.sum(weights)
+    path = _Path(H, k, weights, t, logarithmic=logarithmic)
+    while t <= last and path.follow(t):
         t *= GROWTH
     path.bound_at_end()
     order = np.argsort(-path.centred.shares, kind="stable")
@@ -89,12 +105,15 @@ def relax(H: Floats, k: int, *, logarithmic: bool = False) -> Relaxation:
 class _Path:
     """The way from soft to sharp, and the best that was met on it."""
 
-    def __init__(self, H: Floats, k: int, weights: Floats, *, logarithmic: bool) -> None:
+    def __init__(
+        self, H: Floats, k: int, weights: Floats, t: float, *, logarithmic: bool
+    ) -> None:
         self.H, self.k, self.weights, self.logarithmic = H, k, weights, logarithmic
         self.best, self.best_bound, self.n_iter = weights, -np.inf, 0
+        self.threshold: float | None = None
         self.drift = np.zeros_like(weights)  # dμ / d(1/t)
         self.t = np.inf
-        self.centred = self._at(weights, T_FIRST)
+        self.centred = self._at(weights, t)
 
     def follow(self, t: float) -> bool:
         """Centre at t; False when rounding keeps Newton's method from doing so."""
@@ -138,7 +157,9 @@ class _Path:
 
     def _at(self, weights: Floats, t: float) -> _Smooth:
         self.n_iter += 1
-        point = _smooth(self.H, self.k, weights, t, logarithmic=self.logarithmic)
+        guess = self.threshold
+        point = _smooth(self.H, self.k, weights, t, guess, logarithmic=self.logarithmic)
+        self.threshold = point.threshold
         if point.bound > self.best_bound:
             self.best, self.best_bound = weights, point.bound
         return point
@@ -150,13 +171,17 @@ class _Smooth:
     bound: float  # F_∞
     vectors: Floats
     shares: Floats
+    threshold: float  # eigenvalue at which a share would be one half
     gradient: Floats  # ⟨H_i, P⟩
     curvature: Floats  # minus the Hessian of F_t, over t: positive semi-definite
 
 
-def _smooth(H: Floats, k: int, weights: Floats, t: float, *, logarithmic: bool) -> _Smooth:
+def _smooth(
+    H: Floats, k: int, weights: Floats, t: float, guess: float | None, *, logarithmic: bool
+) -> _Smooth:
     values, vectors = np.linalg.eigh(mix(weights, H))
-    p, q = _shares(t * (values - values[k - 1]), k)
+    level = t * float(guess - values[k - 1]) if guess is not None else 0.0
+    p, q, level = _shares(t * (values - values[k - 1]), k, level)
     rotated = vectors.T @ H @ vectors
     diagonals = np.diagonal(rotated, axis1=1, axis2=2)
     # (p_a − p_b) / (y_a − y_b) in a form without cancellation.
@@ -170,38 +195,31 @@ def _smooth(H: Floats, k: int, weights: Floats, t: float, *, logarithmic: bool) 
     value = float(values @ p) - float(np.sum(np.log(p) + np.log(q))) / t
     bound = float(np.sum(values[:k]))
     if logarithmic:
-        return _Smooth(value + logs, bound + logs, vectors, p, diagonals @ p, curvature)
-    return _Smooth(value + logs / t, bound, vectors, p, diagonals @ p, curvature)
+        value, bound = value + logs, bound + logs
+    else:
+        value += logs / t
+    threshold = float(values[k - 1]) + level / t
+    return _Smooth(value, bound, vectors, p, threshold, diagonals @ p, curvature)
 
 
-def _shares(y: Floats, k: int) -> tuple[Floats, Floats]:
-    """Return p and 1 − p with 1/p − 1/(1−p) = y − shift, the shift such that Σ p = k."""
-
-    def pair(shift: float) -> tuple[Floats, Floats]:
-        z = y - shift
-        root = np.sqrt(z * z + 4)
-        return 2 / (z + 2 + root), 2 / (2 - z + root)
-
-    def stable(shift: float) -> tuple[Floats, Floats]:
-        p, q = pair(shift)
-        return np.where(p < 0.5, p, 1 - q), np.where(q < 0.5, q, 1 - p)
-
+def _shares(y: Floats, k: int, shift: float) -> tuple[Floats, Floats, float]:
+    """Return p and 1 − p with 1/p − 1/(1−p) = y − shift, and the shift that makes Σ p = k."""
     low, high = float(y[0]) - 4.0 * len(y), float(y[-1]) + 4.0 * len(y)
-    shift = 0.0
+    if not low < shift < high:
+        shift = 0.0
     for _ in range(100):
-        p, q = stable(shift)
-        excess = float(np.sum(p)) - k
-        if excess > 0:
-            high = shift
-        else:
-            low = shift
-        slope = float(np.sum(1 / (1 / p**2 + 1 / q**2)))
+        z = y - shift
+        size = np.abs(z)
+        smaller = 2 / (2 + size + np.sqrt(size * size + 4))  # of p and 1 − p: no cancellation
+        p, q = np.where(z > 0, smaller, 1 - smaller), np.where(z > 0, 1 - smaller, smaller)
+        excess = float(p.sum()) - k
+        low, high = (low, shift) if excess > 0 else (shift, high)
         if abs(excess) <= 1e-13 * k or high - low <= 1e-15 * max(abs(low), abs(high), 1.0):
             break
-        shift -= excess / slope
+        shift -= excess / float(((p * q) ** 2 / (p * p + q * q)).sum())
         if not low < shift < high:
             shift = (low + high) / 2
-    return stable(shift)
+    return p, q, shift
 
 
 def _newton_step(

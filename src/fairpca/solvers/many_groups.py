@@ -70,10 +70,11 @@ def solve_many(space: Subspace, k: int, feasible: Floats | None = None) -> Balan
         A frame that the answer may not be worse than.
     """
     relaxations: list[Relaxation] = []
+    grows = not space.is_whole
 
     def dual_only(H: Floats, k: int, start: Floats | None) -> Balance:
-        del start
-        relaxations.append(relax(H, k))
+        coarse = start is None and grows
+        relaxations.append(relax(H, k, start=start, coarse=coarse))
         frame, weights = relaxations[-1].vectors[:, :k], relaxations[-1].weights
         value = float(np.max(frame_losses(H, frame)))
         return Balance(frame, weights, value, relaxations[-1].bound, relaxations[-1].n_iter)
