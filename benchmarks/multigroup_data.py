@@ -1,8 +1,8 @@
 """The data sets of the multigroup paper that can be had here, prepared as the paper says.
 
 Sensitive column and label removed, text columns one-hot, every column standardised over all rows;
-constant columns are left out. Reads the raw files under ``$FAIRPCA_SHARED`` (or ``../shared``), with
-``--quick`` or without those files the synthetic `stand_in`.
+constant columns are left out. Reads the raw files under
+``$FAIRPCA_SHARED`` (or ``../shared``); with ``--quick``, or without those files, synthetic ones.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def _credit() -> Table:
 
 def _adult() -> Table:
     frame = pd.read_parquet(RAW / "adult.parquet")
-    return _prepare("adult", frame[frame["source"] == frame["source"].iloc[0]], "sex", ["source", "income"])
+    return _prepare(
+        "adult", frame[frame["source"] == frame["source"].iloc[0]], "sex", ["source", "income"]
+    )
 
 
 def _compas(name: str, sensitive: str, n_rows: int | None) -> Table:

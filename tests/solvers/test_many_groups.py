@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from grams import wishart
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from fairpca.solvers.fantope import relax
 from fairpca.solvers.many_groups import balance_many
 from fairpca.solvers.refine import refine_frame, simplex_quadratic
 from fairpca.solvers.two_groups import balance_two
+from tests.solvers.grams import wishart
 
 
 def marginal(G: np.ndarray, k: int) -> np.ndarray:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from grams import CROSSINGS, rotation, uneven_scales, wishart
 
 from fairpca.solvers.multigroup import multigroup_vectors
 from fairpca.solvers.multigroup_published import brent_vector, frank_wolfe_vector, sdp_vector
+from tests.solvers.grams import CROSSINGS, rotation, uneven_scales, wishart
 
 
 def losses_of(G: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -22,7 +22,9 @@ def sphere(n: int, d: int) -> np.ndarray:
     height = np.linspace(-1, 1, n)
     ring, z = np.meshgrid(2 * angle, height)
     radius = np.sqrt(1 - z**2)
-    return np.column_stack([(radius * np.cos(ring)).ravel(), (radius * np.sin(ring)).ravel(), z.ravel()])
+    return np.column_stack(
+        [(radius * np.cos(ring)).ravel(), (radius * np.sin(ring)).ravel(), z.ravel()]
+    )
 
 
 @pytest.mark.parametrize("kind", CROSSINGS)
@@ -77,7 +79,9 @@ def test_two_groups_equal_brute_force(d):
     for _ in range(20):
         G = wishart(rng, d)
         best = min(
-            np.max(np.linalg.eigvalsh(G)[:, -1:] - np.einsum("gij,ni,nj->gn", G, grid, grid), axis=0)
+            np.max(
+                np.linalg.eigvalsh(G)[:, -1:] - np.einsum("gij,ni,nj->gn", G, grid, grid), axis=0
+            )
         )
         found = multigroup_vectors(G, 1).certificate["incremental_losses"][0].max()
         scale = np.linalg.eigvalsh(G)[:, -1].max()
@@ -92,7 +96,9 @@ def test_three_groups_equal_brute_force():
         G = wishart(rng, 3, n_groups=3)
         result = multigroup_vectors(G, 1)
         best = min(
-            np.max(np.linalg.eigvalsh(G)[:, -1:] - np.einsum("gij,ni,nj->gn", G, grid, grid), axis=0)
+            np.max(
+                np.linalg.eigvalsh(G)[:, -1:] - np.einsum("gij,ni,nj->gn", G, grid, grid), axis=0
+            )
         )
         scale = np.linalg.eigvalsh(G)[:, -1].max()
         found = losses_of(G, result.components[0]).max()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from grams import CROSSINGS, rotation, wishart
 
 from fairpca.solvers.fair_pca_published import multiplicative_weights_subspace, sdp_subspace
 from fairpca.solvers.worst_group import (
@@ -12,6 +11,7 @@ from fairpca.solvers.worst_group import (
     worst_group_losses,
     worst_group_subspace,
 )
+from tests.solvers.grams import CROSSINGS, rotation, wishart
 
 LOSSES = ("marginal", "reconstruction", "variance")
 

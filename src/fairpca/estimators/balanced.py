@@ -7,115 +7,20 @@ components.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from fairpca.data.groups import Label, align_to_index, encode_groups
+from fairpca.data.groups import align_to_index, encode_groups
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
 from fairpca.estimators.base import CheckedRows, LinearProjection, check_choice, check_n_components
-from fairpca.summaries.base import Floats, GroupSummary
+from fairpca.summaries.base import Floats
+from fairpca.summaries.grams import GroupGrams, group_grams
 from fairpca.summaries.moments import GroupMoments
-from fairpca.summaries.rows import row_space
+from fairpca.summaries.span import SpanMoments
 
-__all__ = ["BalancedProjection", "GroupGrams", "Summary", "group_grams"]
-
-_ROW_SPACE_UP_TO = 2500
-
-
-@dataclass(frozen=True, eq=False)
-class GroupGrams:
-    """The groups' Gram matrices, and how coordinates lead back to the columns of X.
-
-    Parameters
-    ----------
-    labels : tuple of (str, hashable)
-        Attribute and level of each group.
-    grams : ndarray of shape (n_groups, p, p)
-        Σ w x xᵀ over the group's rows, about the centre; squared units of X.
-    weights : ndarray of shape (n_groups,)
-        Sum of the group's sample weights.
-    basis : ndarray of shape (d, p) or None
-        Orthonormal columns in which the matrices are written; None for the columns of X.
-    """
-
-    labels: tuple[tuple[str, Label], ...]
-    grams: Floats
-    weights: Floats
-    basis: Floats | None = None
-
-    def lift(self, rows: Floats) -> Floats:
-        """Return row vectors in the columns of X."""
-        return rows if self.basis is None else rows @ self.basis.T
-
-
-def group_grams(
-    summary: GroupSummary,
-    attributes: tuple[str, ...],
-    *,
-    center: bool = True,
-    basis: Floats | None = None,
-) -> GroupGrams:
-    """Read the Gram matrix of every level of every attribute off a summary.
-
-    Parameters
-    ----------
-    summary : GroupSummary
-        Of all rows.
-    attributes : tuple of str
-        Sensitive attributes.
-    center : bool
-        About the mean of all rows, labelled or not; otherwise about zero.
-    basis : ndarray of shape (d, p), optional
-        The summary's coordinates.
-    """
-    about = summary.mean(summary.everything) if center else -summary.origin
-    labels, grams, weights = [], [], []
-    for attribute in attributes:
-        for level in summary.levels(attribute):
-            cells = summary.cells(attribute, [level])
-            weight = float(summary.weights[cells].sum())
-            labels.append((attribute, level))
-            grams.append(weight * summary.second_moment(cells, about).dense())
-            weights.append(weight)
-    return GroupGrams(tuple(labels), np.array(grams), np.array(weights), basis)
-
-
-@dataclass(frozen=True, eq=False)
-class Summary:
-    """Moments of the rows seen, in the columns of X or, for wide data, in their own span.
-
-    Parameters
-    ----------
-    moments : GroupMoments
-    basis : ndarray of shape (d, p) or None
-        The span's orthonormal columns.
-    origin : ndarray of shape (d,)
-        The point that coordinates are taken from.
-    """
-
-    moments: GroupMoments
-    basis: Floats | None = None
-    origin: Floats | None = None
-
-    def mean(self) -> Floats:
-        """Mean of all rows, shape (d,), units of X."""
-        mean = self.moments.origin + self.moments.mean(self.moments.everything)
-        return mean if self.basis is None else mean @ self.basis.T + self.origin
-
-    def in_columns(self) -> GroupMoments:
-        """The moments in the columns of X."""
-        m = self.moments
-        if self.basis is None or self.origin is None:
-            return m
-        return replace(
-            m,
-            origin=m.origin @ self.basis.T + self.origin,
-            means=m.means @ self.basis.T,
-            scatter=self.basis @ m.scatter @ self.basis.T,
-        )
+__all__ = ["BalancedProjection"]
 
 
 class BalancedProjection(LinearProjection):
@@ -202,7 +107,7 @@ class BalancedProjection(LinearProjection):
         n_rows = rows.X.shape[0]
         if before is not None:
             moments, n_rows = before.in_columns().merge(moments), n_rows + self.n_samples_seen_
-        return self._fit_summary(rows, Summary(moments), n_rows)
+        return self._fit_summary(rows, SpanMoments(moments), n_rows)
 
     @abstractmethod
     def _components(self, problem: GroupGrams, n_components: int) -> Floats:
@@ -250,19 +155,15 @@ class BalancedProjection(LinearProjection):
             )
         return CheckedRows(X, groups, sample_weight, None, ())
 
-    def _summarise(self, rows: CheckedRows) -> Summary:
-        n, d = rows.X.shape
-        X, basis, origin = rows.X, None, np.zeros(d)
-        if n < d and n <= _ROW_SPACE_UP_TO:
-            X, basis, origin = row_space(rows.X)
-            if not self.center:
-                X, basis, origin = _about_zero(X, basis, origin)
-        moments = GroupMoments.from_rows(X, rows.groups, rows.sample_weight)
-        if not moments.is_finite():
+    def _summarise(self, rows: CheckedRows) -> SpanMoments:
+        summary = SpanMoments.from_rows(
+            rows.X, rows.groups, rows.sample_weight, center=bool(self.center)
+        )
+        if not summary.moments.is_finite():
             raise ValueError(explain_nonfinite(rows.X, self._names()))
-        return Summary(moments, basis, origin)
+        return summary
 
-    def _fit_summary(self, rows: CheckedRows, summary: Summary, n_rows: int) -> Self:
+    def _fit_summary(self, rows: CheckedRows, summary: SpanMoments, n_rows: int) -> Self:
         moments, attributes = summary.moments, rows.groups.names
         problem = group_grams(moments, attributes, center=self.center, basis=summary.basis)
         if not problem.labels:
@@ -273,7 +174,8 @@ class BalancedProjection(LinearProjection):
         total = covariance.trace()
 
         def variances(components: Floats) -> Floats:
-            return np.einsum("kd,dk->k", components, covariance.matmat(components.T))
+            along: Floats = np.einsum("kd,dk->k", components, covariance.matmat(components.T))
+            return along
 
         components = self._choose(problem, min(n_rows, rows.X.shape[1]), variances, total)
         mean = summary.mean() if self.center else np.zeros(rows.X.shape[1])
@@ -316,18 +218,3 @@ class BalancedProjection(LinearProjection):
         values = np.linalg.eigvalsh(np.sum(problem.grams, axis=0))[::-1]
         kept = np.cumsum(np.maximum(values, 0.0))
         return min(available, int(np.searchsorted(kept, share * kept[-1] * (1 - 1e-9))) + 1)
-
-
-def _about_zero(
-    coordinates: Floats, basis: Floats, origin: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Extend centred coordinates of wide data to coordinates about zero."""
-    inside = basis.T @ origin
-    outside = origin - basis @ inside
-    length = float(np.linalg.norm(outside))
-    if length > 0:
-        coordinates = np.hstack([coordinates, np.full((len(coordinates), 1), 0.0)])
-        coordinates[:, -1] = length
-        basis = np.hstack([basis, outside[:, None] / length])
-        inside = np.append(inside, 0.0)
-    return coordinates + inside, basis, np.zeros_like(origin)

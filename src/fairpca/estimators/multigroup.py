@@ -8,11 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.estimators.balanced import BalancedProjection, GroupGrams
+from fairpca.estimators.balanced import BalancedProjection
 from fairpca.estimators.base import check_choice
 from fairpca.solvers.multigroup import VectorSolver, exact_vector, multigroup_vectors
 from fairpca.solvers.multigroup_published import brent_vector, frank_wolfe_vector, sdp_vector
 from fairpca.summaries.base import Floats
+from fairpca.summaries.grams import GroupGrams
 
 __all__ = ["MultigroupPCA"]
 

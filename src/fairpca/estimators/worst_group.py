@@ -8,12 +8,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.estimators.balanced import BalancedProjection, GroupGrams
+from fairpca.estimators.balanced import BalancedProjection
 from fairpca.estimators.base import check_choice
 from fairpca.estimators.multigroup import check_tolerance
 from fairpca.solvers.fair_pca_published import multiplicative_weights_subspace, sdp_subspace
+from fairpca.solvers.result import SolverResult
 from fairpca.solvers.worst_group import WorstGroupLoss, worst_group_subspace
 from fairpca.summaries.base import Floats
+from fairpca.summaries.grams import GroupGrams
 
 __all__ = ["WorstGroupPCA"]
 
@@ -154,7 +156,7 @@ class WorstGroupPCA(BalancedProjection):
 
     def _components(self, problem: GroupGrams, n_components: int) -> Floats:
         moments = problem.grams / problem.weights[:, None, None]
-        result = _SOLVERS[self.solver](moments, n_components, self.loss, tol=self.tol)
+        result: SolverResult = _SOLVERS[self.solver](moments, n_components, self.loss, tol=self.tol)
         if self.solver != "auto" and not result.converged:
             warnings.warn(
                 f"WorstGroupPCA: solver={self.solver!r} did not reach the optimum: "

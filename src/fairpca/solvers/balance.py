@@ -49,7 +49,8 @@ class Balance:
 
 def frame_losses(H: Floats, frame: Floats) -> Floats:
     """h_i(V) = tr(VᵀH_iV) of every group, shape (n_groups,)."""
-    return np.einsum("gmk,mk->g", H @ frame, frame)
+    losses: Floats = np.einsum("gmk,mk->g", H @ frame, frame)
+    return losses
 
 
 def mix(weights: Floats, H: Floats) -> Floats:

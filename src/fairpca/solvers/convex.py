@@ -1,7 +1,7 @@
 """The relaxed min-max problem as a semidefinite programme, through a modelling library.
 
-min z subject to ⟨H_i, P⟩ ≤ z for every group, 0 ⪯ P ⪯ I, tr P = k. Solvers call answers optimal that
-are not, so what comes back is made feasible and judged by its true duality gap, not by its status.
+min z subject to ⟨H_i, P⟩ ≤ z for every group, 0 ⪯ P ⪯ I, tr P = k. Solvers call answers
+optimal that are not, so what comes back is made feasible and judged by its true duality gap.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def solve_fantope_programme(H: Floats, k: int) -> tuple[Floats, Floats, str]:
 
 
 def _into_fantope(P: Floats, k: int) -> Floats:
-    """The nearest point of the Fantope: eigenvalues shifted by a constant and clipped to [0, 1]."""
+    """Return the nearest point of the Fantope: eigenvalues shifted alike and clipped to [0, 1]."""
     values, vectors = np.linalg.eigh((P + P.T) / 2)
     low, high = -1.0 - float(values[-1]), 1.0 - float(values[0])
     for _ in range(200):
@@ -95,7 +95,8 @@ def _into_fantope(P: Floats, k: int) -> Floats:
             high = shift
         else:
             low = shift
-    return (vectors * np.clip(values + high, 0.0, 1.0)) @ vectors.T
+    projected: Floats = (vectors * np.clip(values + high, 0.0, 1.0)) @ vectors.T
+    return projected
 
 
 def extreme_point(H: Floats, P: Floats, *, tol: float = 1e-7) -> Floats:
@@ -114,7 +115,8 @@ def extreme_point(H: Floats, P: Floats, *, tol: float = 1e-7) -> Floats:
         partial = np.flatnonzero((values > 0) & (values < 1))
         r = partial.size
         if r * (r + 1) // 2 <= len(H):
-            return (vectors * values) @ vectors.T
+            rounded: Floats = (vectors * values) @ vectors.T
+            return rounded
         U = vectors[:, partial]
         small = U.T @ H @ U
         conditions = np.array([np.eye(r), *(small[1:] - small[0])])

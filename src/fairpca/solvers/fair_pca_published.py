@@ -89,9 +89,7 @@ def multiplicative_weights_subspace(
     )
 
 
-def _judged(
-    grams: Floats, offsets: Floats, frame: Floats, weights: Floats, n_iter: int
-) -> Balance:
+def _judged(grams: Floats, offsets: Floats, frame: Floats, weights: Floats, n_iter: int) -> Balance:
     value = float(np.max(worst_group_losses(grams, offsets, frame)))
     kept = float(np.sum(leading_eigenpairs(mix(weights, grams), frame.shape[1])[0]))
     return Balance(frame, weights, value, float(weights @ offsets) - kept, n_iter)

@@ -105,9 +105,7 @@ def relax(
 class _Path:
     """The way from soft to sharp, and the best that was met on it."""
 
-    def __init__(
-        self, H: Floats, k: int, weights: Floats, t: float, *, logarithmic: bool
-    ) -> None:
+    def __init__(self, H: Floats, k: int, weights: Floats, t: float, *, logarithmic: bool) -> None:
         self.H, self.k, self.weights, self.logarithmic = H, k, weights, logarithmic
         self.best, self.best_bound, self.n_iter = weights, -np.inf, 0
         self.threshold: float | None = None
@@ -231,13 +229,14 @@ def _newton_step(
     """
     barrier = 1.0 if logarithmic else 1.0 / t
     gradient = weights * point.gradient + barrier
-    hessian = t * weights[:, None] * point.curvature * weights + barrier * np.eye(len(weights))
+    hessian: Floats = t * weights[:, None] * point.curvature * weights + barrier * np.eye(len(weights))
+    step: Floats
     try:
         if logarithmic:
             step = np.linalg.solve(hessian, gradient)
         else:
             solved = np.linalg.solve(hessian, np.column_stack([gradient, weights]))
-            multiplier = (weights @ solved[:, 0]) / (weights @ solved[:, 1])
+            multiplier = float(np.dot(weights, solved[:, 0])) / float(np.dot(weights, solved[:, 1]))
             step = solved[:, 0] - multiplier * solved[:, 1]
     except np.linalg.LinAlgError:
         return np.zeros_like(weights), np.nan

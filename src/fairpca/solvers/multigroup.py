@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fairpca.solvers.balance import Balance, Floats
 from fairpca.solvers.eigen import small_problem_threads
-from fairpca.solvers.result import SolverResult
 from fairpca.solvers.many_groups import solve_many
+from fairpca.solvers.result import SolverResult
 from fairpca.solvers.subspaces import DENSE, Subspace, leading_eigenpairs, solve_on_subspaces
 from fairpca.solvers.two_groups import balance_two
 

@@ -86,7 +86,7 @@ def sdp_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Balance:
 
 
 def _judged(grams: Floats, tops: Floats, weights: Floats, n_iter: int) -> Balance:
-    """The vector v(μ) of dual weights, with its loss and bound."""
+    """Return the vector v(μ) of dual weights, with its loss and bound."""
     values, vector = leading_eigenpairs(mix(weights, grams), 1)
     value = float(np.max(tops - np.einsum("gdk,dk->g", grams @ vector, vector)))
     return Balance(vector, weights, value, float(weights @ tops - values[0]), n_iter)

@@ -42,8 +42,8 @@ def nash_frame(grams: Floats, k: int, leaders: list[tuple[Floats, Floats]]) -> B
     for i, (values, _) in enumerate(leaders):
         if values[0] <= 0:
             raise ValueError(
-                f"group number {i} has no variance, so every product of variances is zero: leave it "
-                "out, or use another loss."
+                f"group number {i} has no variance, so every product of variances is zero: leave "
+                "it out, or use another loss."
             )
     d = grams.shape[1]
     if k == d:

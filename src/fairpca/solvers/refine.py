@@ -8,6 +8,8 @@ the steps converge quadratically.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from fairpca.solvers.balance import Floats, frame_losses, mix
@@ -16,6 +18,8 @@ __all__ = ["refine_frame", "simplex_quadratic"]
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_STEPS = 60
+MAX_NEWTON = 600
+"""Most unknowns of a Newton system."""
 
 
 def refine_frame(H: Floats, frame: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
@@ -36,51 +40,100 @@ def refine_frame(H: Floats, frame: Floats, multipliers: Floats) -> tuple[Floats,
     multipliers : ndarray of shape (n_groups,)
         ν at the end.
     """
-    k = frame.shape[1]
     scale = float(np.max(np.abs(H))) or 1.0
-    losses, shift = frame_losses(H, frame), 0.0
+    state = _State(frame, multipliers, frame_losses(H, frame))
+    shift = 0.0
     for _ in range(MAX_STEPS):
-        model = _Model(H, frame, multipliers, losses)
-        shift = max(shift, model.least_shift(scale))
-        improved = False
-        for _ in range(12):
-            step, proposal, predicted = model.step(shift)
-            trial = np.linalg.qr(frame + model.complement @ step)[0] if k > 1 else _unit(frame, model, step)
-            trial_losses = frame_losses(H, trial)
-            gain = float(np.max(losses) - np.max(trial_losses))
-            if gain > 0:
-                improved = True
-                break
-            if predicted <= 4 * EPS * scale:
-                break
-            shift = max(4 * shift, 1e-3 * scale)
-        if not improved:
+        stepped, shift = _descend(H, state, shift, scale)
+        if stepped is None:
             break
-        frame, losses, multipliers = trial, trial_losses, proposal
-        shift = shift / 8 if gain > 0.25 * predicted else shift
-        if gain <= EPS * scale:
+        gain, state = state.worst - stepped.worst, stepped
+        if gain <= 1e-9 * scale:
             break
-    return frame, multipliers
+    state = _polish(H, state, scale)
+    return state.frame, state.multipliers
 
 
-def _unit(frame: Floats, model: _Model, step: Floats) -> Floats:
-    moved = frame + model.complement @ step
-    return np.asarray(moved / np.linalg.norm(moved))
+@dataclass(frozen=True)
+class _State:
+    frame: Floats
+    multipliers: Floats
+    losses: Floats
+
+    @property
+    def worst(self) -> float:
+        return float(np.max(self.losses))
+
+
+def _descend(H: Floats, state: _State, shift: float, scale: float) -> tuple[_State | None, float]:
+    """One step that lowers the worst loss, and the curvature to add next; None at the end."""
+    model = _Model(H, state)
+    shift = max(shift, model.least_shift(scale))
+    for _ in range(12):
+        step, multipliers, predicted = model.step(shift)
+        frame = model.moved(step)
+        trial = _State(frame, multipliers, frame_losses(H, frame))
+        gain = state.worst - trial.worst
+        if gain > 0:
+            return trial, shift / 8 if gain > 0.25 * predicted else shift
+        if predicted <= 4 * EPS * scale:
+            break
+        shift = max(4 * shift, 1e-3 * scale)
+    return None, shift
+
+
+def _polish(H: Floats, state: _State, scale: float) -> _State:
+    """Newton's method on the optimality conditions of the groups that bind.
+
+    Descent needs positive curvature everywhere and so may end linearly; at an optimum it need only
+    be positive where the binding losses stay equal.
+    """
+    for _ in range(6):
+        binding = np.flatnonzero(state.multipliers > 1e-7)
+        model = _Model(H, state)
+        J = model.gradients[binding].reshape(binding.size, -1)
+        n, b = J.shape[1], binding.size
+        if n > MAX_NEWTON:
+            return state
+        system = np.zeros((n + b + 1, n + b + 1))
+        system[range(n), range(n)] = model.curvature.reshape(-1)
+        system[:n, n : n + b], system[n : n + b, :n] = J.T, J
+        system[n : n + b, -1] = system[-1, n : n + b] = -1.0
+        right = np.concatenate([np.zeros(n), -state.losses[binding], [-1.0]])
+        solution = np.linalg.lstsq(system, right, rcond=1e-13)[0]
+        step = solution[:n].reshape(model.curvature.shape) @ model.inner.T
+        frame = model.moved(step)
+        multipliers = np.zeros_like(state.multipliers)
+        multipliers[binding] = np.maximum(solution[n : n + b], 0.0)
+        losses = frame_losses(H, frame)
+        if not np.max(losses) <= state.worst + 4 * EPS * scale or not np.sum(multipliers) > 0:
+            return state
+        state = _State(frame, multipliers / np.sum(multipliers), losses)
+        if np.linalg.norm(step) <= 1e-14:
+            break
+    return state
 
 
 class _Model:
     """The losses around a frame, in coordinates where the curvature operator is diagonal."""
 
-    def __init__(self, H: Floats, frame: Floats, multipliers: Floats, losses: Floats) -> None:
-        m, k = frame.shape
+    def __init__(self, H: Floats, state: _State) -> None:
+        frame, k = state.frame, state.frame.shape[1]
         rest = np.linalg.qr(frame, mode="complete")[0][:, k:]
-        M = mix(multipliers, H)
+        M = mix(state.multipliers, H)
         inner_values, inner = np.linalg.eigh(frame.T @ M @ frame)
         outer_values, outer = np.linalg.eigh(rest.T @ M @ rest)
-        self.complement, self.losses = rest @ outer, losses
+        self.frame, self.complement, self.losses = frame, rest @ outer, state.losses
         self.inner = inner
         self.gradients = 2 * self.complement.T @ H @ (frame @ inner)  # (n_groups, m − k, k)
         self.curvature = 2 * (outer_values[:, None] - inner_values)
+
+    def moved(self, step: Floats) -> Floats:
+        """Return the frame after a step of shape (m − k, k), made orthonormal again."""
+        frame = self.frame + self.complement @ step
+        if frame.shape[1] == 1:
+            return np.asarray(frame / np.linalg.norm(frame))
+        return np.asarray(np.linalg.qr(frame)[0])
 
     def least_shift(self, scale: float) -> float:
         """How much must be added for the curvature to be positive."""

@@ -62,7 +62,7 @@ class Subspace:
     @property
     def is_whole(self) -> bool:
         """Whether it is the whole space."""
-        return self.basis.shape[0] == self.basis.shape[1]
+        return bool(self.basis.shape[0] == self.basis.shape[1])
 
     def loss_matrices(self, k: int) -> Floats:
         """H_i = c_i/k I − BᵀG_iB, shape (n_groups, m, m)."""
@@ -88,9 +88,7 @@ class Subspace:
         )
 
 
-def solve_on_subspaces(
-    space: Subspace, k: int, inner: InnerSolver
-) -> tuple[Balance, Subspace]:
+def solve_on_subspaces(space: Subspace, k: int, inner: InnerSolver) -> tuple[Balance, Subspace]:
     """Minimise max_i c_i − tr(VᵀG_iV) over frames of k columns of the whole space.
 
     Parameters
@@ -109,8 +107,9 @@ def solve_on_subspaces(
     space : Subspace
         The last subspace; it holds the frame and the leading eigenvectors that bound it.
     """
-    weights, evaluations = None, 0
-    best_weights, best_bound = None, -np.inf
+    weights: Floats | None = None
+    evaluations = 0
+    best_weights, best_bound = np.zeros(len(space.grams)), -np.inf
     for round_ in range(MAX_ROUNDS):
         H = space.loss_matrices(k)
         small = inner(H, k, weights)
@@ -139,7 +138,7 @@ def _scale(space: Subspace, weights: Floats) -> float:
 
 
 def _bound(space: Subspace, small: Balance, k: int) -> tuple[float, Floats]:
-    """The bound that the weights prove on the whole space, and the eigenvectors that prove it."""
+    """Return the bound that the weights prove on the whole space, and eigenvectors to prove it."""
     M = mix(small.weights, space.grams)
     values, vectors = leading_eigenpairs(M, k + 1, space.basis @ small.frame)
     return float(small.weights @ space.offsets - values[:k].sum()), vectors
@@ -164,7 +163,9 @@ def _confirm(space: Subspace, small: Balance, H: Floats) -> tuple[float, Floats]
     return small.bound - delta, vectors / np.linalg.norm(vectors, axis=0)
 
 
-def leading_eigenpairs(matrix: Floats, k: int, guess: Floats | None = None) -> tuple[Floats, Floats]:
+def leading_eigenpairs(
+    matrix: Floats, k: int, guess: Floats | None = None
+) -> tuple[Floats, Floats]:
     """Return the k largest eigenvalues of a symmetric matrix, descending, and their vectors.
 
     Parameters

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from fairpca.solvers.balance import Balance, Floats, frame_losses
@@ -56,11 +57,8 @@ def balance_two(H: Floats, k: int, start: Floats | None = None) -> Balance:
     order = np.argsort(-scales)  # x, the second one's weight, may be tiny but keeps its digits
     scales = np.where(scales > 0, scales, 1.0)[order]
     pencil = _Pencil(H[order], (float(scales[0]), float(scales[1])), k)
-    if start is None:
-        x = 0.5
-    else:
-        x = float(start[order[1]] * scales[1] / np.sum(start[order] * scales))
-    lower, upper = _narrow(pencil, x)
+    shares = np.array([0.5, 0.5]) if start is None else start[order] * scales
+    lower, upper = _narrow(pencil, float(shares[1] / np.sum(shares)))
     best = max(lower, upper, key=lambda point: point.bound)
     frame = equal_loss_frame(pencil.H, lower.frame, upper.frame)
     return pencil.answer(frame, best, order)
@@ -113,10 +111,10 @@ class _Pencil:
         return _Point(x, low, (first, second), slope, bound / self.total_weight(x))
 
     def noise(self, point: _Point) -> float:
-        """Rounding error of the losses at a point."""
+        """Return the rounding error of the losses at a point."""
         return 4 * EPS * (self.k * min(self.scales) + sum(map(abs, point.losses)))
 
-    def answer(self, frame: Floats, point: _Point, order: Floats) -> Balance:
+    def answer(self, frame: Floats, point: _Point, order: NDArray[np.intp]) -> Balance:
         x, total = point.x, self.total_weight(point.x)
         weights = np.empty(2)
         weights[order] = (1 - x) / self.scales[0] / total, x / self.scales[1] / total
@@ -155,7 +153,7 @@ def _narrow(pencil: _Pencil, x: float) -> tuple[_Point, _Point]:
 
 
 def _one_sided(point: _Point, side: int, repeats: int) -> float:
-    """Newton's step, longer when it stays on one side for long; the end of the segment when past it."""
+    """Newton's step, longer after many on one side; the end of the segment when past it."""
     end = 0.0 if side > 0 else 1.0
     if point.slope <= 0:
         return end
@@ -204,7 +202,7 @@ def _middle(low: float, high: float) -> float:
 
 
 def equal_loss_frame(H: Floats, lower: Floats, upper: Floats) -> Floats:
-    """The frame between two frames at which two groups lose the same.
+    """Return the frame between two frames at which two groups lose the same.
 
     Parameters
     ----------
