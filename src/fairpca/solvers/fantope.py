@@ -228,17 +228,16 @@ def _newton_step(
     In the relative variable dμ/μ the barrier's Hessian is the identity.
     """
     barrier = 1.0 if logarithmic else 1.0 / t
-    gradient = weights * point.gradient + barrier
-    hessian: Floats = t * weights[:, None] * point.curvature * weights + barrier * np.eye(len(weights))
-    step: Floats
+    gradient: Floats = weights * point.gradient + barrier
+    hessian: Floats = t * weights[:, None] * point.curvature * weights + barrier * np.eye(
+        len(weights)
+    )
     try:
-        if logarithmic:
-            step = np.linalg.solve(hessian, gradient)
-        else:
-            solved = np.linalg.solve(hessian, np.column_stack([gradient, weights]))
-            multiplier = float(np.dot(weights, solved[:, 0])) / float(np.dot(weights, solved[:, 1]))
-            step = solved[:, 0] - multiplier * solved[:, 1]
+        solved = np.linalg.solve(hessian, np.column_stack([gradient, weights])).astype(np.float64)
     except np.linalg.LinAlgError:
         return np.zeros_like(weights), np.nan
-    decrement = float(np.sqrt(max(step @ hessian @ step, 0.0) / barrier))
+    step = solved[:, 0]
+    if not logarithmic:  # the weights keep their sum
+        step = step - solved[:, 1] * (np.vdot(weights, step) / np.vdot(weights, solved[:, 1]))
+    decrement = float(np.sqrt(max(float(step @ hessian @ step), 0.0) / barrier))
     return step, decrement

@@ -86,32 +86,41 @@ def _polish(H: Floats, state: _State, scale: float) -> _State:
     """Newton's method on the optimality conditions of the groups that bind.
 
     Descent needs positive curvature everywhere and so may end linearly; at an optimum it need only
-    be positive where the binding losses stay equal.
+    be positive where the binding losses stay equal. On its way to a lower worst loss the method may
+    pass through slightly higher ones.
     """
+    best = state
     for _ in range(6):
-        binding = np.flatnonzero(state.multipliers > 1e-7)
         model = _Model(H, state)
-        J = model.gradients[binding].reshape(binding.size, -1)
-        n, b = J.shape[1], binding.size
-        if n > MAX_NEWTON:
-            return state
-        system = np.zeros((n + b + 1, n + b + 1))
-        system[range(n), range(n)] = model.curvature.reshape(-1)
-        system[:n, n : n + b], system[n : n + b, :n] = J.T, J
-        system[n : n + b, -1] = system[-1, n : n + b] = -1.0
-        right = np.concatenate([np.zeros(n), -state.losses[binding], [-1.0]])
-        solution = np.linalg.lstsq(system, right, rcond=1e-13)[0]
-        step = solution[:n].reshape(model.curvature.shape) @ model.inner.T
+        if model.curvature.size > MAX_NEWTON:
+            break
+        step, multipliers = _newton_step(model, state)
+        if not np.sum(multipliers) > 0:
+            break
         frame = model.moved(step)
-        multipliers = np.zeros_like(state.multipliers)
-        multipliers[binding] = np.maximum(solution[n : n + b], 0.0)
-        losses = frame_losses(H, frame)
-        if not np.max(losses) <= state.worst + 4 * EPS * scale or not np.sum(multipliers) > 0:
-            return state
-        state = _State(frame, multipliers / np.sum(multipliers), losses)
+        state = _State(frame, multipliers / np.sum(multipliers), frame_losses(H, frame))
+        if state.worst <= best.worst + 4 * EPS * scale:
+            best = state
+        elif state.worst > best.worst + 1e-7 * scale:
+            break
         if np.linalg.norm(step) <= 1e-14:
             break
-    return state
+    return best
+
+
+def _newton_step(model: _Model, state: _State) -> tuple[Floats, Floats]:
+    binding = np.flatnonzero(state.multipliers > 1e-7)
+    J = model.gradients[binding].reshape(binding.size, -1)
+    n, b = J.shape[1], binding.size
+    system = np.zeros((n + b + 1, n + b + 1))
+    system[range(n), range(n)] = model.curvature.reshape(-1)
+    system[:n, n : n + b], system[n : n + b, :n] = J.T, J
+    system[n : n + b, -1] = system[-1, n : n + b] = -1.0
+    right = np.concatenate([np.zeros(n), -state.losses[binding], [-1.0]])
+    solution = np.linalg.lstsq(system, right, rcond=1e-13)[0]
+    multipliers = np.zeros_like(state.multipliers)
+    multipliers[binding] = np.maximum(solution[n : n + b], 0.0)
+    return solution[:n].reshape(model.curvature.shape) @ model.inner.T, multipliers
 
 
 class _Model:
