@@ -6,21 +6,35 @@ components.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from fairpca.data.groups import align_to_index, encode_groups
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
-from fairpca.estimators.base import CheckedRows, LinearProjection, check_choice, check_n_components
+from fairpca.estimators.base import (
+    CheckedRows,
+    LinearProjection,
+    check_choice,
+    check_n_components,
+    is_count,
+)
+from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams, group_grams
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.span import SpanMoments
 
-__all__ = ["BalancedProjection"]
+__all__ = [
+    "BalancedProjection",
+    "check_positive_count",
+    "check_tolerance",
+    "warn_unless_converged",
+]
 
 
 class BalancedProjection(LinearProjection):
@@ -218,3 +232,25 @@ class BalancedProjection(LinearProjection):
         values = np.linalg.eigvalsh(np.sum(problem.grams, axis=0))[::-1]
         kept = np.cumsum(np.maximum(values, 0.0))
         return min(available, int(np.searchsorted(kept, share * kept[-1] * (1 - 1e-9))) + 1)
+
+
+def check_tolerance(tol: Any) -> None:
+    """Raise ValueError unless `tol` is a positive number."""
+    if isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol > 0:
+        raise ValueError(f"tol must be a positive number; got {tol!r}.")
+
+
+def check_positive_count(name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is a whole number of at least 1."""
+    if not is_count(value) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+
+
+def warn_unless_converged(estimator: BalancedProjection, result: SolverResult) -> None:
+    """Warn that a solver stopped early, with its own reason."""
+    if not result.converged:
+        warnings.warn(
+            f"{type(estimator).__name__} stopped before its optimum: {result.reason}.",
+            ConvergenceWarning,
+            stacklevel=6,
+        )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.estimators.balanced import BalancedProjection
+from fairpca.estimators.balanced import BalancedProjection, check_tolerance
 from fairpca.estimators.base import check_choice
 from fairpca.solvers.multigroup import VectorSolver, exact_vector, multigroup_vectors
 from fairpca.solvers.multigroup_published import brent_vector, frank_wolfe_vector, sdp_vector
@@ -168,9 +168,3 @@ class MultigroupPCA(BalancedProjection):
         self.certified_ = np.asarray(result.certificate["certified"], dtype=bool)
         self.n_iter_ = result.n_iter
         return result.components
-
-
-def check_tolerance(tol: Any) -> None:
-    """Raise ValueError unless `tol` is a positive number."""
-    if isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol > 0:
-        raise ValueError(f"tol must be a positive number; got {tol!r}.")

@@ -8,9 +8,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.estimators.balanced import BalancedProjection
+from fairpca.estimators.balanced import BalancedProjection, check_tolerance
 from fairpca.estimators.base import check_choice
-from fairpca.estimators.multigroup import check_tolerance
 from fairpca.solvers.fair_pca_published import multiplicative_weights_subspace, sdp_subspace
 from fairpca.solvers.result import SolverResult
 from fairpca.solvers.worst_group import WorstGroupLoss, worst_group_subspace
@@ -111,7 +110,8 @@ class WorstGroupPCA(BalancedProjection):
        fair PCA: one extra dimension. NeurIPS.
     .. [2] U. Tantipongpipat, S. Samadi, M. Singh, J. Morgenstern, S. Vempala (2019). Multi-criteria
        dimensionality reduction with applications to fairness. NeurIPS.
-    .. [3] J. Shen et al. (2025). Fair PCA via eigenvalue optimization (two groups).
+    .. [3] J. Shen, A. J. Davis, D. Lu, Z. Bai (2025). Hidden convexity of fair PCA and fast solver
+       via eigenvalue optimization. arXiv 2503.00299 (two groups).
 
     Examples
     --------
