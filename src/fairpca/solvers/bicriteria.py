@@ -8,6 +8,8 @@ dimensions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fairpca.solvers.balance import Floats
@@ -24,6 +26,7 @@ def bicriteria_components(
     p: float,
     n_projections: int,
     n_rows: int,
+    normal: Callable[[int], Floats],
     rng: np.random.Generator,
 ) -> SolverResult:
     """Sample a subspace and reduce it to k dimensions.
@@ -43,7 +46,10 @@ def bicriteria_components(
         Rows of each G_i.
     n_rows : int
         Rows sampled, at least k: the rank of the bicriteria answer.
+    normal : callable
+        Draws that many standard normal rows of d numbers.
     rng : numpy.random.Generator
+        Draws the rows.
 
     Returns
     -------
@@ -57,8 +63,8 @@ def bicriteria_components(
     """
     d = grams.shape[1]
     n_rows = min(max(n_rows, k), d)
-    stacked = np.concatenate([_projected(gram, n_projections, rng) for gram in grams])
-    sketch = stacked @ rng.standard_normal((d, min(2 * k, d)))
+    stacked = np.concatenate([_projected(gram, normal(n_projections)) for gram in grams])
+    sketch = stacked @ normal(min(2 * k, d)).T
     weights = lewis_weights(sketch, p)
     if np.count_nonzero(weights) < n_rows:
         weights = weights + 1e-12
@@ -96,8 +102,8 @@ def lewis_weights(A: Floats, p: float, *, n_iter: int = 30) -> Floats:
     return np.asarray(weights)
 
 
-def _projected(gram: Floats, n_projections: int, rng: np.random.Generator) -> Floats:
+def _projected(gram: Floats, normal: Floats) -> Floats:
     values, vectors = np.linalg.eigh(gram)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T  # unique, unlike eigenvectors
-    rows: Floats = rng.standard_normal((n_projections, len(gram))) @ root
-    return np.asarray(rows / np.sqrt(n_projections))
+    values = np.where(values > len(gram) * np.finfo(np.float64).eps * values[-1], values, 0.0)
+    root = (vectors * np.sqrt(values)) @ vectors.T  # unique, unlike eigenvectors
+    return np.asarray(normal @ root / np.sqrt(len(normal)))

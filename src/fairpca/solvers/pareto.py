@@ -27,11 +27,10 @@ def pareto_components(
     moments: Floats,
     pooled: Floats,
     best: Floats,
-    k: int,
     *,
     max_iter: int,
     tol: float,
-    rng: np.random.Generator,
+    start: Floats,
 ) -> SolverResult:
     """Find a Pareto-stationary frame from a random start.
 
@@ -43,12 +42,11 @@ def pareto_components(
         Second moment of all rows.
     best : ndarray of shape (n_groups,)
         Largest variance that k directions keep of each group.
-    k : int
-        Components.
     max_iter, tol : int, float
         Steps at most; length of the shortest combined (normalised) gradient at which it ends.
-    rng : numpy.random.Generator
-        Draws the start: at plain PCA the total loss is stationary and nothing would move.
+    start : ndarray of shape (d, k)
+        Linearly independent columns, random: at plain PCA the total loss is stationary and nothing
+        would move.
 
     References
     ----------
@@ -57,7 +55,7 @@ def pareto_components(
     """
     scale = float(np.trace(pooled)) or 1.0
     moments, pooled, best = moments / scale, pooled / scale, best / scale
-    frame = np.linalg.qr(rng.standard_normal((pooled.shape[0], k)))[0]
+    frame = np.linalg.qr(start)[0]
     n_iter, length, rate = 0, np.inf, 1.0
     while n_iter < max_iter:
         n_iter += 1

@@ -37,6 +37,12 @@ class GroupGrams:
         """Return row vectors in the columns of X."""
         return rows if self.basis is None else rows @ self.basis.T
 
+    def normal_rows(self, n: int, rng: np.random.Generator) -> Floats:
+        """Draw n standard normal rows of the columns of X, in these coordinates, (n, p)."""
+        if self.basis is None:
+            return rng.standard_normal((n, self.grams.shape[1]))
+        return rng.standard_normal((n, len(self.basis))) @ self.basis
+
 
 def group_grams(
     summary: GroupSummary,

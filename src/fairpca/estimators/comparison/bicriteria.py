@@ -112,13 +112,15 @@ class BicriteriaPCA(BalancedProjection):
         n_rows = 2 * n_components if self.n_rows is None else int(self.n_rows)
         if n_rows < n_components:
             raise ValueError(f"n_rows={n_rows} is less than the {n_components} components wanted.")
+        rng = as_generator(self.random_state)
         result = bicriteria_components(
             problem.grams,
             n_components,
             p=max(2.0, np.log(n_groups)) if self.p is None else float(self.p),
             n_projections=max(int(self.n_projections), n_rows),
             n_rows=n_rows,
-            rng=as_generator(self.random_state),
+            normal=lambda n: problem.normal_rows(n, rng),
+            rng=rng,
         )
         self.group_losses_ = np.asarray(result.certificate["group_losses"])
         self.n_iter_ = result.n_iter

@@ -111,10 +111,9 @@ class ParetoPCA(BalancedProjection):
             moments,
             np.sum(problem.grams, axis=0) / np.sum(problem.weights),
             np.array(best),
-            n_components,
             max_iter=int(self.max_iter),
             tol=float(self.tol),
-            rng=as_generator(self.random_state),
+            start=problem.normal_rows(n_components, as_generator(self.random_state)).T,
         )
         warn_unless_converged(self, result)
         self.converged_ = result.converged
