@@ -13,13 +13,15 @@ import numpy as np
 
 from fairpca.solvers.balance import Balance, Floats, frame_losses, mix
 from fairpca.solvers.fantope import Relaxation, relax
-from fairpca.solvers.refine import refine_frame
+from fairpca.solvers.refine import polish_frame, refine_frame
 from fairpca.solvers.subspaces import Subspace, solve_on_subspaces
 
 __all__ = ["balance_many", "solve_many"]
 
 TIGHT = 1e-5
 """Shares this close to 0 or 1 count as 0 or 1."""
+CERTIFIED = 1e-14
+"""Gap of a Newton solution, relative to the matrices, that makes the smoothed dual unnecessary."""
 N_DRAWS, N_REFINED = 64, 4
 MAX_GROWTH = 12
 """How often the subspace of a refinement is enlarged by the losses' gradients."""
@@ -51,7 +53,9 @@ def balance_many(H: Floats, k: int) -> Balance:
     """
     if k == H.shape[1]:
         return _whole(H)
-    return _recovered(H, k, relax(H, k))
+    inner = _Dual()
+    inner(H, k, None)
+    return inner.recovered(H, k)
 
 
 def solve_many(space: Subspace, k: int, feasible: Floats | None = None) -> Balance:
@@ -69,18 +73,9 @@ def solve_many(space: Subspace, k: int, feasible: Floats | None = None) -> Balan
     feasible : ndarray of shape (d, k), optional
         A frame that the answer may not be worse than.
     """
-    relaxations: list[Relaxation] = []
-    grows = not space.is_whole
-
-    def dual_only(H: Floats, k: int, start: Floats | None) -> Balance:
-        coarse = start is None and grows
-        relaxations.append(relax(H, k, start=start, coarse=coarse))
-        frame, weights = relaxations[-1].vectors[:, :k], relaxations[-1].weights
-        value = float(np.max(frame_losses(H, frame)))
-        return Balance(frame, weights, value, relaxations[-1].bound, relaxations[-1].n_iter)
-
-    dual, space = solve_on_subspaces(space, k, dual_only)
-    small = _recovered(space.loss_matrices(k), k, relaxations[-1])
+    inner = _Dual()
+    dual, space = solve_on_subspaces(space, k, inner)
+    small = inner.recovered(space.loss_matrices(k), k)
     frame, value = space.basis @ small.frame, small.value
     if space.is_whole:
         dual = small
@@ -118,6 +113,49 @@ def _whole(H: Floats) -> Balance:
     worst = int(np.argmax(losses))
     value = float(losses[worst])
     return Balance(np.eye(H.shape[1]), np.eye(len(H))[worst], value, value, 0)
+
+
+class _Dual:
+    """The dual of small problems: by Newton's method where the relaxation is tight, else smoothed.
+
+    Keeps what the last problem's frame can be recovered from.
+    """
+
+    def __init__(self) -> None:
+        self.last: Balance | Relaxation | None = None
+
+    def __call__(self, H: Floats, k: int, start: Floats | None) -> Balance:
+        """Solve one; see `InnerSolver`."""
+        coarse = None
+        if start is None:
+            coarse = relax(H, k, coarse=True)
+            start = coarse.weights
+        self.last = found = _tight(H, k, start)
+        if found is not None:
+            return found
+        self.last = relaxed = relax(H, k, start=start)
+        frame = relaxed.vectors[:, :k]
+        value = float(np.max(frame_losses(H, frame)))
+        n_iter = relaxed.n_iter + (0 if coarse is None else coarse.n_iter)
+        return Balance(frame, relaxed.weights, value, relaxed.bound, n_iter)
+
+    def recovered(self, H: Floats, k: int) -> Balance:
+        """Return the best frame of the last problem."""
+        if isinstance(self.last, Balance):
+            return self.last
+        assert self.last is not None  # noqa: S101 - called after at least one problem
+        return _recovered(H, k, self.last)
+
+
+def _tight(H: Floats, k: int, weights: Floats) -> Balance | None:
+    """Return the answer if Newton's method from these weights certifies one."""
+    first = np.linalg.eigh(mix(weights, H))[1][:, :k]
+    frame, multipliers = polish_frame(H, first, weights)
+    value = float(np.max(frame_losses(H, frame)))
+    bound = float(np.sum(np.linalg.eigvalsh(mix(multipliers, H))[:k]))
+    if value - bound > CERTIFIED * float(np.max(np.abs(H))):
+        return None
+    return Balance(frame, multipliers, value, bound, 8)
 
 
 def _recovered(H: Floats, k: int, relaxed: Relaxation) -> Balance:

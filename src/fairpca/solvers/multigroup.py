@@ -16,8 +16,8 @@ from fairpca.solvers.balance import Balance, Floats
 from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.many_groups import solve_many
 from fairpca.solvers.result import SolverResult
-from fairpca.solvers.subspaces import DENSE, Subspace, leading_eigenpairs, solve_on_subspaces
-from fairpca.solvers.two_groups import balance_two
+from fairpca.solvers.subspaces import DENSE, Subspace, leading_eigenpairs
+from fairpca.solvers.two_groups import solve_two
 
 __all__ = ["VectorSolver", "exact_vector", "multigroup_vectors"]
 
@@ -157,7 +157,7 @@ def exact_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Balance:
         start = np.linalg.qr(np.hstack([start, *others]))[0]
     space = Subspace(grams, tops, start, anchor)
     if len(grams) == 2:
-        return solve_on_subspaces(space, 1, balance_two)[0]
+        return solve_two(space, 1)
     plain = leading_eigenpairs(np.sum(grams, axis=0), 1)[1]
     return solve_many(space, 1, plain)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairpca.solvers.balance import Floats, frame_losses, mix
 
-__all__ = ["refine_frame", "simplex_quadratic"]
+__all__ = ["polish_frame", "refine_frame", "simplex_quadratic"]
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_STEPS = 60
@@ -54,6 +54,14 @@ def refine_frame(H: Floats, frame: Floats, multipliers: Floats) -> tuple[Floats,
     return state.frame, state.multipliers
 
 
+def polish_frame(H: Floats, frame: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
+    """Only the last part of `refine_frame`: Newton's method, for a frame near its optimum."""
+    scale = float(np.max(np.abs(H))) or 1.0
+    first = _State(frame, multipliers, frame_losses(H, frame))
+    best = _polish(H, first, scale, forgiving=1.0)
+    return best.frame, best.multipliers
+
+
 @dataclass(frozen=True)
 class _State:
     frame: Floats
@@ -82,12 +90,12 @@ def _descend(H: Floats, state: _State, shift: float, scale: float) -> tuple[_Sta
     return None, shift
 
 
-def _polish(H: Floats, state: _State, scale: float) -> _State:
+def _polish(H: Floats, state: _State, scale: float, *, forgiving: float = 1e-7) -> _State:
     """Newton's method on the optimality conditions of the groups that bind.
 
     Descent needs positive curvature everywhere and so may end linearly; at an optimum it need only
     be positive where the binding losses stay equal. On its way to a lower worst loss the method may
-    pass through slightly higher ones.
+    pass through higher ones, by at most `forgiving` relative to the matrices.
     """
     best = state
     for _ in range(6):
@@ -101,7 +109,7 @@ def _polish(H: Floats, state: _State, scale: float) -> _State:
         state = _State(frame, multipliers / np.sum(multipliers), frame_losses(H, frame))
         if state.worst <= best.worst + 4 * EPS * scale:
             best = state
-        elif state.worst > best.worst + 1e-7 * scale:
+        elif state.worst > best.worst + forgiving * scale:
             break
         if np.linalg.norm(step) <= 1e-14:
             break

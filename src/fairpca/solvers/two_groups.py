@@ -15,14 +15,17 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from fairpca.solvers.balance import Balance, Floats, frame_losses
+from fairpca.solvers.subspaces import Subspace, solve_on_subspaces
 
-__all__ = ["balance_two", "equal_loss_frame"]
+__all__ = ["balance_two", "equal_loss_frame", "solve_two"]
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_EVALUATIONS = 200
+FIRST_TOL = 1e-4
+"""Imbalance that is good enough on the first of several subspaces."""
 
 
-def balance_two(H: Floats, k: int, start: Floats | None = None) -> Balance:
+def balance_two(H: Floats, k: int, start: Floats | None = None, *, tol: float = 0.0) -> Balance:
     """Minimise the larger of two groups' losses over frames of k columns.
 
     The scales σ_i only re-parametrise the dual segment, so groups whose losses differ by many
@@ -37,6 +40,9 @@ def balance_two(H: Floats, k: int, start: Floats | None = None) -> Balance:
         Columns of the frame, 1 ≤ k ≤ m.
     start : ndarray of shape (2,), optional
         Dual weights to start from; the answer does not depend on them, the time does.
+    tol : float
+        Imbalance of the losses, relative to the smaller matrix, that is good enough; by default
+        rounding.
 
     Returns
     -------
@@ -56,12 +62,22 @@ def balance_two(H: Floats, k: int, start: Floats | None = None) -> Balance:
     scales = np.max(np.abs(H), axis=(1, 2))
     order = np.argsort(-scales)  # x, the second one's weight, may be tiny but keeps its digits
     scales = np.where(scales > 0, scales, 1.0)[order]
-    pencil = _Pencil(H[order], (float(scales[0]), float(scales[1])), k)
+    pencil = _Pencil(H[order], (float(scales[0]), float(scales[1])), k, tol)
     shares = np.array([0.5, 0.5]) if start is None else start[order] * scales
     lower, upper = _narrow(pencil, float(shares[1] / np.sum(shares)))
     best = max(lower, upper, key=lambda point: point.bound)
     frame = equal_loss_frame(pencil.H, lower.frame, upper.frame)
     return pencil.answer(frame, best, order)
+
+
+def solve_two(space: Subspace, k: int) -> Balance:
+    """Minimise the larger of two groups' losses for large matrices, on growing subspaces."""
+
+    def inner(H: Floats, k: int, start: Floats | None) -> Balance:
+        coarse = start is None and not space.is_whole
+        return balance_two(H, k, start, tol=FIRST_TOL if coarse else 0.0)
+
+    return solve_on_subspaces(space, k, inner)[0]
 
 
 @dataclass(frozen=True)
@@ -86,6 +102,7 @@ class _Pencil:
     H: Floats
     scales: tuple[float, float]
     k: int
+    tol: float
     n_iter: int = 0
 
     def __post_init__(self) -> None:
@@ -111,8 +128,9 @@ class _Pencil:
         return _Point(x, low, (first, second), slope, bound / self.total_weight(x))
 
     def noise(self, point: _Point) -> float:
-        """Return the rounding error of the losses at a point."""
-        return 4 * EPS * (self.k * min(self.scales) + sum(map(abs, point.losses)))
+        """Return the imbalance at a point that counts as none."""
+        rounding = 4 * EPS * (self.k * min(self.scales) + sum(map(abs, point.losses)))
+        return max(rounding, self.tol * min(self.scales))
 
     def answer(self, frame: Floats, point: _Point, order: NDArray[np.intp]) -> Balance:
         x, total = point.x, self.total_weight(point.x)

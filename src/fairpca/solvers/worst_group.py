@@ -16,8 +16,8 @@ from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.many_groups import solve_many
 from fairpca.solvers.nash import nash_frame
 from fairpca.solvers.result import SolverResult
-from fairpca.solvers.subspaces import DENSE, Subspace, leading_eigenpairs, solve_on_subspaces
-from fairpca.solvers.two_groups import balance_two
+from fairpca.solvers.subspaces import DENSE, Subspace, leading_eigenpairs
+from fairpca.solvers.two_groups import solve_two
 
 __all__ = [
     "WorstGroupLoss",
@@ -171,7 +171,7 @@ def _least_worst(
         first = np.linalg.qr(np.hstack([first, *others, pooled])[:, : len(first)])[0]
     space = Subspace(grams, offsets, first, largest if anchored and k == 1 else None)
     if len(grams) == 2:
-        return solve_on_subspaces(space, k, balance_two)[0]
+        return solve_two(space, k)
     return solve_many(space, k, pooled)
 
 
