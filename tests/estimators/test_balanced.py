@@ -366,3 +366,19 @@ def test_each_loss_is_best_at_its_own(loss):
     for other in ("marginal", "reconstruction", "variance", "nash"):
         assert own <= judge(WorstGroupPCA(2, loss=other).fit(X, sensitive_features=g)) + 1e-9
     assert own <= judge(PCA(2).fit(X)) + 1e-9
+
+
+@BOTH
+def test_model_files_keep_everything_but_the_moments(estimator, tmp_path):
+    from fairpca.estimators.persistence import load_model, save_model
+
+    X, g = data(n_groups=3)
+    pca = estimator(2).fit(X, sensitive_features=g)
+    save_model(pca, tmp_path / "model.fairpca")
+    loaded = load_model(tmp_path / "model.fairpca").estimator
+    np.testing.assert_array_equal(loaded.transform(X), pca.transform(X))
+    for name in ("group_labels_", "group_weights_", "duality_gap_", "certified_"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(pca, name))
+    with pytest.raises(ValueError, match="came from a file"):
+        loaded.partial_fit(X, sensitive_features=g)
+    loaded.fit(X, sensitive_features=g).partial_fit(X, sensitive_features=g)
