@@ -116,8 +116,8 @@ class BalancedProjection(LinearProjection):
         before = getattr(self, "_summary", None)
         if before is None and hasattr(self, "n_samples_seen_"):
             raise ValueError(
-                "this model came from a file, which keeps no moments of the rows seen, so it cannot "
-                "take in more of them: fit it anew."
+                "this model came from a file, which keeps no moments of the rows seen, so it "
+                "cannot take in more of them: fit it anew."
             )
         rows = self._validate_batch(X, sensitive_features, sample_weight, reset=before is None)
         moments = GroupMoments.from_rows(rows.X, rows.groups, rows.sample_weight)

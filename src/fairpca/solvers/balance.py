@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dsyevd
 
-__all__ = ["Balance", "Floats", "frame_losses", "mix"]
+__all__ = ["Balance", "Floats", "frame_losses", "mix", "small_eigh"]
 
 Floats = NDArray[np.float64]
 
@@ -55,5 +56,21 @@ def frame_losses(H: Floats, frame: Floats) -> Floats:
 
 def mix(weights: Floats, H: Floats) -> Floats:
     """Σ_i weights_i H_i, shape (m, m)."""
-    combined: Floats = np.tensordot(weights, H, axes=1)
-    return combined
+    combined: Floats = weights @ H.reshape(len(H), -1)
+    return combined.reshape(H.shape[1:])
+
+
+def small_eigh(matrix: Floats) -> tuple[Floats, Floats]:
+    """All eigenvalues, ascending, and eigenvectors of a small symmetric matrix.
+
+    LAPACK without the wrapper, which costs more than the work at ten rows.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m)
+        Overwritten.
+    """
+    values, vectors, info = dsyevd(matrix.T, overwrite_a=1, lower=1)
+    if info:  # does not happen on finite input, but the wrapper's error says more
+        return np.linalg.eigh(matrix)
+    return values, vectors

@@ -199,19 +199,16 @@ def leading_eigenpairs(
 
 def _beyond(basis: Floats, vectors: Floats) -> Floats:
     """Return an orthonormal basis of what `vectors` add to the span of `basis`."""
-    fresh = vectors - basis @ (basis.T @ vectors)
-    fresh = fresh[:, np.linalg.norm(fresh, axis=0) > 1e-11]
-    kept: list[Floats] = []
-    for vector in fresh.T:
-        for _ in range(2):
-            vector = vector - basis @ (basis.T @ vector)
-            for other in kept:
-                vector = vector - other * (other @ vector)
-            length = np.linalg.norm(vector)
-            if length <= 1e-12:
-                break
-            vector = vector / length
-        else:
-            kept.append(vector)
-    room = len(basis) - basis.shape[1]
-    return np.array(kept[:room]).reshape(-1, len(basis)).T
+    fresh = vectors
+    for _ in range(2):  # twice is enough
+        fresh = fresh - basis @ (basis.T @ fresh)
+        lengths = np.sqrt(np.einsum("dk,dk->k", fresh, fresh))
+        kept = lengths > 1e-11
+        if not kept.all():
+            fresh, lengths = fresh[:, kept], lengths[kept]
+        fresh = fresh / lengths
+    if fresh.shape[1] > 1:
+        fresh, triangle = np.linalg.qr(fresh)
+        fresh = fresh[:, np.abs(triangle.diagonal()) > 1e-8]
+        fresh = fresh - basis @ (basis.T @ fresh)
+    return np.asarray(fresh[:, : basis.shape[0] - basis.shape[1]])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from fairpca.solvers.balance import Balance, Floats, frame_losses
+from fairpca.solvers.balance import Balance, Floats, frame_losses, small_eigh
 from fairpca.solvers.subspaces import Subspace, solve_on_subspaces
 
 __all__ = ["balance_two", "equal_loss_frame", "solve_two"]
@@ -113,7 +113,7 @@ class _Pencil:
 
     def at(self, x: float) -> _Point:
         self.n_iter += 1
-        values, vectors = np.linalg.eigh((1 - x) * self.scaled[0] + x * self.scaled[1])
+        values, vectors = small_eigh((1 - x) * self.scaled[0] + x * self.scaled[1])
         k = self.k
         low = vectors[:, :k]
         products = vectors.T @ (self.H @ low)  # (2, m, k)
