@@ -382,3 +382,19 @@ def test_model_files_keep_everything_but_the_moments(estimator, tmp_path):
     with pytest.raises(ValueError, match="came from a file"):
         loaded.partial_fit(X, sensitive_features=g)
     loaded.fit(X, sensitive_features=g).partial_fit(X, sensitive_features=g)
+
+
+@BOTH
+def test_groups_without_weight_are_never_dropped_in_silence(estimator):
+    X, g = data(n_groups=3)
+    with pytest.warns(UserWarning, match=r"without any positive sample_weight: \['c'\]"):
+        pca = estimator(2).fit(X, sensitive_features=g, sample_weight=(g != "c").astype(float))
+    assert [label for _, label in pca.group_labels_] == ["a", "b"]
+    with pytest.raises(ValueError, match="at least 2 groups are needed"):
+        estimator(2).fit(X, sensitive_features=g, sample_weight=(g == "c").astype(float))
+
+
+def test_nash_names_the_group_without_variance():
+    g = np.array(["a", "b"] * 10)
+    with pytest.raises(ValueError, match="group 'a' of 'sensitive_feature' has no variance"):
+        WorstGroupPCA(1, loss="nash").fit(np.ones((20, 3)), sensitive_features=g)

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from fairpca.data.groups import align_to_index, encode_groups
+from fairpca.data.groups import Groups, align_to_index, encode_groups
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
 from fairpca.estimators.base import (
     CheckedRows,
@@ -83,7 +83,9 @@ class BalancedProjection(LinearProjection):
         """
         self._check_shared_parameters()
         rows = self._validate(X, y, sensitive_features, sample_weight)
-        return self._fit_summary(rows, self._summarise(rows), rows.X.shape[0])
+        summary = self._summarise(rows)
+        _check_weightless(rows.groups, summary.moments)
+        return self._fit_summary(rows, summary, rows.X.shape[0])
 
     def partial_fit(
         self,
@@ -237,6 +239,19 @@ class BalancedProjection(LinearProjection):
         values = np.linalg.eigvalsh(np.sum(problem.grams, axis=0))[::-1]
         kept = np.cumsum(np.maximum(values, 0.0))
         return min(available, int(np.searchsorted(kept, share * kept[-1] * (1 - 1e-9))) + 1)
+
+
+def _check_weightless(groups: Groups, moments: GroupMoments) -> None:
+    """Refuse to compare fewer than two groups, and say so when one has no weight."""
+    for attribute in groups.attributes:
+        present = moments.levels(attribute.name)
+        absent = [level for level in attribute.levels if level not in present]
+        if not absent:
+            continue
+        what = f"{attribute.name!r} has groups without any positive sample_weight: {absent}"
+        if len(present) < 2:
+            raise ValueError(f"{what}; at least 2 groups are needed for a comparison.")
+        warnings.warn(f"{what}. They are left out, as if absent.", UserWarning, stacklevel=4)
 
 
 def check_tolerance(tol: Any) -> None:

@@ -155,6 +155,8 @@ class WorstGroupPCA(BalancedProjection):
             )
 
     def _components(self, problem: GroupGrams, n_components: int) -> Floats:
+        if self.loss == "nash":
+            _check_variance(problem)
         moments = problem.grams / problem.weights[:, None, None]
         result: SolverResult = _SOLVERS[self.solver](moments, n_components, self.loss, tol=self.tol)
         if self.solver != "auto" and not result.converged:
@@ -170,3 +172,12 @@ class WorstGroupPCA(BalancedProjection):
         self.certified_ = bool(result.certificate["certified"])
         self.n_iter_ = result.n_iter
         return result.components
+
+
+def _check_variance(problem: GroupGrams) -> None:
+    for (attribute, level), gram in zip(problem.labels, problem.grams, strict=True):
+        if not np.trace(gram) > 0:
+            raise ValueError(
+                f"group {level!r} of {attribute!r} has no variance, so every product of variances "
+                "is zero: leave it out, or use another loss."
+            )

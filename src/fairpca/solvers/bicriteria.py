@@ -62,6 +62,8 @@ def bicriteria_components(
     and column subset selection", NeurIPS, Algorithm 3 (arXiv 2412.06063).
     """
     d = grams.shape[1]
+    scale = float(np.max(np.trace(grams, axis1=1, axis2=2))) or 1.0
+    grams = grams / scale
     n_rows = min(max(n_rows, k), d)
     stacked = np.concatenate([_projected(gram, normal(n_projections)) for gram in grams])
     sketch = stacked @ normal(min(2 * k, d)).T
@@ -75,11 +77,11 @@ def bicriteria_components(
     losses = np.trace(grams, axis1=1, axis2=2) - np.einsum("gdk,dk->g", grams @ frame, frame)
     return SolverResult(
         frame.T,
-        float(np.max(losses)),
+        float(np.max(losses)) * scale,
         1,
         converged=True,
         reason=f"the span of {n_rows} sampled rows, reduced to {k}",
-        certificate={"group_losses": losses},
+        certificate={"group_losses": losses * scale},
     )
 
 
