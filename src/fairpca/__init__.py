@@ -13,10 +13,16 @@ from fairpca._version import __version__
 
 if TYPE_CHECKING:
     from fairpca.estimators.moment_matching import MomentMatchingPCA
+    from fairpca.estimators.multigroup import MultigroupPCA
+    from fairpca.estimators.worst_group import WorstGroupPCA
 
-__all__ = ["MomentMatchingPCA", "__version__"]
+__all__ = ["MomentMatchingPCA", "MultigroupPCA", "WorstGroupPCA", "__version__"]
 
-_HOMES = {"MomentMatchingPCA": "estimators.moment_matching"}
+_HOMES = {
+    "MomentMatchingPCA": "estimators.moment_matching",
+    "MultigroupPCA": "estimators.multigroup",
+    "WorstGroupPCA": "estimators.worst_group",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -195,3 +195,34 @@ def test_bundled_data_by_name(call):
     assert done.exit_code == 0, done.stderr
     assert "age_group: 25 or older (851), under 25 (149)" in done.stdout
     assert "age (gives age_group)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (["--method", "multigroup"], "MultigroupPCA"),
+        (["--method", "worst-group", "--loss", "reconstruction"], "WorstGroupPCA"),
+    ],
+)
+def test_balanced_methods(call, people, options, name):
+    import fairpca
+
+    arguments = ["people.csv", "-s", "sex", "-d", "id", "-d", "hired", "-k", "2"]
+    done = call("fit", *arguments, *options, "-o", "m.fairpca")
+    assert done.exit_code == 0, done.stderr
+    assert f"{name} written to m.fairpca" in done.stdout
+    assert "optimum     proved, to rounding" in done.stdout
+    fitted = load_model("m.fairpca").estimator
+    X = TableEncoder().fit_transform(people.select(FEATURES))
+    expected = getattr(fairpca, name)(2)
+    if "--loss" in options:
+        expected.set_params(loss="reconstruction")
+    expected.fit(X, sensitive_features=people["sex"].to_pylist())
+    np.testing.assert_allclose(fitted.components_, expected.components_, atol=1e-12)
+
+
+def test_an_option_of_another_method_is_refused(call):
+    arguments = ["people.csv", "-s", "sex", "-d", "id", "-d", "hired", "-o", "m.fairpca"]
+    done = call("fit", *arguments, "--method", "multigroup", "--n-unfair", "2")
+    assert done.exit_code == 2
+    assert "the method multigroup does not take this" in done.stderr

@@ -16,7 +16,22 @@ if TYPE_CHECKING:
 
 __all__ = ["fit"]
 
-METHODS = {"moment-matching": "MomentMatchingPCA"}
+METHODS = {
+    "moment-matching": "MomentMatchingPCA",
+    "multigroup": "MultigroupPCA",
+    "worst-group": "WorstGroupPCA",
+}
+LOSSES = ("marginal", "reconstruction", "variance", "nash")
+UNUSED = {
+    "n_unfair": 0,
+    "match_mean": True,
+    "difference": "second_moment",
+    "strength": 1.0,
+    "criterion": "demographic_parity",
+    "loss": "marginal",
+    "random_state": None,
+}
+"""What an option must be for a method that does not know it; None for anything."""
 
 
 @command
@@ -54,6 +69,9 @@ def fit(
     strength: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="How far to remove them; 1 removes all.")
     ] = 1.0,
+    loss: Annotated[
+        str, typer.Option(help=f"What worst-group balances: {', '.join(LOSSES)}.")
+    ] = "marginal",
     criterion: Annotated[str, options.CRITERION] = "demographic_parity",
     positive_label: Annotated[str | None, options.POSITIVE_LABEL] = None,
     combine_attributes: Annotated[
@@ -90,6 +108,7 @@ def fit(
         )
     for option, value, values in (
         ("--criterion", criterion, options.CRITERIA),
+        ("--loss", loss, LOSSES),
         ("--difference", difference, ("second_moment", "covariance")),
         ("--combine-attributes", combine_attributes, ("separate", "intersection")),
         ("--missing-groups", missing_groups, ("error", "unlabelled")),
@@ -99,12 +118,13 @@ def fit(
     options.check_distinct(output, data)
     check_target(output)
     estimator = _estimator(
-        METHODS[method],
+        method,
         n_components=options.parse_components(n_components),
         n_unfair=n_unfair,
         match_mean=match_mean,
         difference=difference,
         strength=strength,
+        loss=loss,
         criterion=criterion,
         combine_attributes=combine_attributes,
         missing_groups=missing_groups,
@@ -136,14 +156,21 @@ def fit(
     _report(output, estimator, encoder, parts)
 
 
-def _estimator(name: str, **parameters: Any) -> Any:
+def _estimator(method: str, **parameters: Any) -> Any:
     import fairpca
 
-    return getattr(fairpca, name)(**parameters)
+    estimator = getattr(fairpca, METHODS[method])()
+    known = estimator.get_params()
+    for name in sorted(set(parameters) - set(known)):
+        if UNUSED[name] not in (None, parameters[name]):
+            raise typer.BadParameter(
+                f"the method {method} does not take this.", param_hint=f"--{name.replace('_', '-')}"
+            )
+        del parameters[name]
+    return estimator.set_params(**parameters)
 
 
 def _report(output: Path, estimator: Any, encoder: Any, parts: TableParts) -> None:
-    removed = getattr(estimator, "unfair_subspace_", None)
     share = 100 * float(estimator.explained_variance_ratio_.sum())
     say(
         f"{type(estimator).__name__} written to {output}",
@@ -154,11 +181,26 @@ def _report(output: Path, estimator: Any, encoder: Any, parts: TableParts) -> No
         counts = estimator.group_counts_[name]
         shown = ", ".join(f"{plain(level)} ({n})" for level, n in zip(levels, counts, strict=True))
         say(f"  groups      {name}: {shown}")
+    if hasattr(estimator, "unfair_subspace_"):
+        removed = len(estimator.unfair_subspace_)
+        say(f"  removed     {removed} directions that tell groups apart")
+    if hasattr(estimator, "certified_"):
+        say(f"  optimum     {_certificate(estimator)}")
     say(
-        f"  removed     {0 if removed is None else len(removed)} directions that tell groups apart",
         f"  kept        {estimator.n_components_} components, {share:.1f} % of the variance",
     )
     if encoder.n_missing_:
         filled = ", ".join(f"{name} ({n})" for name, n in encoder.n_missing_.items())
         note(f"missing values were filled in: {filled}.")
     note(parts.roles.describe())
+
+
+def _certificate(estimator: Any) -> str:
+    """Say what is known of how far the components are from the best ones."""
+    import numpy as np
+
+    certified = np.atleast_1d(estimator.certified_)
+    if certified.all():
+        return "proved, to rounding"
+    worst = float(np.max(estimator.duality_gap_))
+    return f"not proved for {int(np.sum(~certified))} of {certified.size}: gap up to {worst:.3g}"

@@ -17,6 +17,13 @@ from fairpca.metrics.downstream import (
 )
 from fairpca.metrics.leakage import LeakageScore, attribute_leakage, linear_probe_unfairness
 from fairpca.metrics.permutation import PermutationTest, mmd_permutation_test
+from fairpca.metrics.reconstruction import (
+    GroupMeasure,
+    extra_reconstruction_error,
+    group_reconstruction_error,
+    incremental_loss,
+    marginal_loss,
+)
 from fairpca.metrics.variance import (
     PafoGaps,
     communalities,
@@ -27,6 +34,7 @@ from fairpca.metrics.variance import (
 __all__ = [
     "DownstreamResult",
     "GroupDiscrepancy",
+    "GroupMeasure",
     "GroupRates",
     "LeakageScore",
     "PafoGaps",
@@ -36,7 +44,11 @@ __all__ = [
     "downstream",
     "downstream_published_train_on_test",
     "explained_variance_ratio",
+    "extra_reconstruction_error",
+    "group_reconstruction_error",
+    "incremental_loss",
     "linear_probe_unfairness",
+    "marginal_loss",
     "median_bandwidth",
     "mmd_permutation_test",
     "mmd_squared",

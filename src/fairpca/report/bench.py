@@ -11,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Groups, encode_groups
+from fairpca.estimators.base import LinearProjection
 from fairpca.estimators.moment_matching import MomentMatchingPCA
+from fairpca.estimators.multigroup import MultigroupPCA
+from fairpca.estimators.worst_group import WorstGroupPCA
 from fairpca.metrics import (
     DownstreamResult,
     attribute_leakage,
     downstream,
     explained_variance_ratio,
+    group_reconstruction_error,
     median_bandwidth,
     mmd_permutation_test,
 )
@@ -26,6 +30,7 @@ __all__ = ["N_PERMUTATIONS", "Bench", "Part"]
 
 N_PERMUTATIONS = 499
 SHOWN_ROWS = 1_000
+PLAIN = "plain PCA"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,32 +65,37 @@ class Bench:
             plain.transform(train.X), max_pairs=2_000_000, random_state=settings.seed
         )
 
-    def variants(self, groups: Groups) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Name the methods and their parameters, from no constraint to all."""
-        yield "plain PCA", {"match_mean": False}
-        yield "mean matching", {}
-        counts = self.settings.n_unfair or (self._default_n_unfair(groups),)
-        for m in counts:
-            yield f"covariance m={m}", {"n_unfair": m, "match_mean": False}
-        for m in counts:
-            yield f"all m={m}", {"n_unfair": m}
+    def variants(self, groups: Groups) -> Iterator[tuple[str, LinearProjection]]:
+        """Name the methods, unfitted: plain PCA, then hiding groups, then describing them alike."""
+        settings = self.settings
 
-    def measure(self, name: str, **options: Any) -> MethodResult:
+        def matching(**options: Any) -> MomentMatchingPCA:
+            return MomentMatchingPCA(
+                settings.n_components,
+                criterion=settings.criterion,
+                pos_label=settings.pos_label,
+                random_state=settings.seed,
+                **options,
+            )
+
+        yield PLAIN, MomentMatchingPCA(settings.n_components, match_mean=False)
+        yield "mean matching", matching()
+        counts = settings.n_unfair or (self._default_n_unfair(groups),)
+        for m in counts:
+            yield f"covariance m={m}", matching(n_unfair=m, match_mean=False)
+        for m in counts:
+            yield f"all m={m}", matching(n_unfair=m)
+        yield "multigroup", MultigroupPCA(settings.n_components)
+        yield "worst group", WorstGroupPCA(settings.n_components)
+
+    def measure(self, name: str, model: LinearProjection) -> MethodResult:
         """Fit one method on the training rows and measure it on the others."""
         settings = self.settings
-        constrained = options != {"match_mean": False}
-        model = MomentMatchingPCA(
-            settings.n_components,
-            criterion=settings.criterion if constrained else "demographic_parity",
-            pos_label=settings.pos_label,
-            random_state=settings.seed,
-            **options,
-        )
         start = time.perf_counter()
         try:
             model.fit(self.train.X, self.train.label, sensitive_features=self.train.sensitive)
         except ValueError as error:
-            if not constrained:
+            if name == PLAIN:
                 raise
             return MethodResult(name, problem=str(error))
         seconds = time.perf_counter() - start
@@ -101,8 +111,11 @@ class Bench:
         )
         return MethodResult(
             name=name,
-            n_removed=len(model.unfair_subspace_),
+            n_removed=len(getattr(model, "unfair_subspace_", ())),
             variance_ratio=explained_variance_ratio(self.test.X, model.components_),
+            reconstruction=group_reconstruction_error(
+                self.test.X, model, self.test.sensitive, per="variance"
+            ),
             mmd_squared=test.statistic,
             p_value=test.p_value,
             leakage=attribute_leakage(Z_measured, s_measured, random_state=settings.seed),
@@ -112,7 +125,7 @@ class Bench:
         )
 
     def _downstream(
-        self, model: MomentMatchingPCA, Z_test: NDArray[np.float64]
+        self, model: LinearProjection, Z_test: NDArray[np.float64]
     ) -> DownstreamResult | None:
         if self.train.label is None:
             return None

@@ -61,6 +61,14 @@ def _of_classifier(name: str) -> Callable[[MethodResult], float]:
     return value
 
 
+def _of_reconstruction(name: str) -> Callable[[MethodResult], float]:
+    def value(result: MethodResult) -> float:
+        found = result.reconstruction
+        return math.nan if found is None else 100 * float(getattr(found, name))
+
+    return value
+
+
 COLUMNS = (
     Column(
         "variance_percent",
@@ -122,6 +130,21 @@ COLUMNS = (
         _of_classifier("equal_opportunity_difference"),
         "{:.3f}",
         needs_label=True,
+        wide_only=True,
+    ),
+    Column(
+        "worst_group_error_percent",
+        "%lost worst",
+        "Share of its own held-out variance that the worst-described group loses. Less is better.",
+        _of_reconstruction("worst"),
+        "{:.1f}",
+    ),
+    Column(
+        "group_error_difference_percent",
+        "%lost diff.",
+        "Difference between the worst-described and the best-described group in that share.",
+        _of_reconstruction("difference"),
+        "{:.1f}",
         wide_only=True,
     ),
     Column("seconds", "seconds", "Time to fit.", lambda r: r.seconds, "{:.3f}"),

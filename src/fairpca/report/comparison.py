@@ -40,7 +40,7 @@ def compare(
     settings: Settings | None = None,
     title: str = "table",
 ) -> Comparison:
-    """Compare plain PCA with moment-matching PCA on a table.
+    """Compare plain PCA with fair PCA of both kinds on a table.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def _compare(
         part(test, encoder.transform(parts.features.take(test))),
         settings,
     )
-    methods = [bench.measure(name, **options) for name, options in bench.variants(groups)]
+    methods = [bench.measure(name, model) for name, model in bench.variants(groups)]
     found = next((m.downstream for m in methods if m.downstream is not None), None)
     return Comparison(
         title=title,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.metrics import DownstreamResult, LeakageScore
+from fairpca.metrics import DownstreamResult, GroupMeasure, LeakageScore
 
 __all__ = ["LINEAR", "NON_LINEAR", "Comparison", "MethodResult", "Settings"]
 
@@ -64,6 +64,8 @@ class MethodResult:
         Directions removed because they tell groups apart.
     variance_ratio : float
         Share of the held-out variance that is kept, in [0, 1].
+    reconstruction : GroupMeasure or None
+        Share of each group's held-out variance that is lost, in [0, 1].
     mmd_squared, p_value : float
         Squared maximum mean discrepancy between groups, and its permutation p-value.
     leakage : mapping of str to mapping of str to LeakageScore
@@ -80,6 +82,7 @@ class MethodResult:
     problem: str = ""
     n_removed: int = 0
     variance_ratio: float = np.nan
+    reconstruction: GroupMeasure | None = None
     mmd_squared: float = np.nan
     p_value: float = np.nan
     leakage: Mapping[str, Mapping[str, LeakageScore]] = field(default_factory=dict)

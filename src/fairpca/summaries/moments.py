@@ -181,7 +181,8 @@ class GroupMoments(GroupSummary):
 
     def is_finite(self) -> bool:
         """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
-        return bool(np.isfinite(self.means).all() and np.isfinite(self.scatter.sum()))
+        with np.errstate(invalid="ignore"):  # infinities of both signs
+            return bool(np.isfinite(self.means).all() and np.isfinite(self.scatter.sum()))
 
     def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
         """See `GroupSummary.within_matmat`."""

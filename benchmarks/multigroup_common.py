@@ -1,0 +1,71 @@
+"""Timing and result tables shared by the multigroup benchmarks."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def arguments(doc: str) -> argparse.Namespace:
+    """Parse the options that every benchmark here takes."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--quick", action="store_true", help="small synthetic data, nothing saved")
+    parser.add_argument("--data", nargs="*", help="names of data sets; all by default")
+    parser.add_argument("--repeats", type=int, default=7, help="timings to take the median of")
+    return parser.parse_args()
+
+
+def machine() -> str:
+    """Describe processor, BLAS and threads in one line."""
+    blas = ", ".join(
+        f"{i['internal_api']} {i['version']} ({i.get('architecture')}, {i['num_threads']} threads)"
+        for i in threadpool_info()
+        if i["user_api"] == "blas"
+    )
+    return (
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"NumPy {np.__version__}, {blas}"
+    )
+
+
+def timed(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
+    """Return the median wall time in seconds over `repeats`, and the last result."""
+    times, result = [], None
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = function()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times), result
+
+
+def report(name: str, rows: Sequence[dict[str, Any]], *, save: bool, note: str = "") -> None:
+    """Print rows as a Markdown table and save them as ``results/<name>.csv`` and ``.md``."""
+    header = list(rows[0])
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    lines += ["| " + " | ".join(_text(row[key]) for key in header) + " |" for row in rows]
+    table = "\n".join(lines)
+    print(f"\n{note}\n\n{table}\n" if note else f"\n{table}\n")
+    if not save:
+        return
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, header)
+        writer.writeheader()
+        writer.writerows(rows)
+    (RESULTS / f"{name}.md").write_text(f"{note}\n\n{machine()}\n\n{table}\n")
+
+
+def _text(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

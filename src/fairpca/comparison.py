@@ -1,0 +1,8 @@
+"""Other authors' fair PCA methods, for comparison, with the interface of this library's own."""
+
+from fairpca.estimators.comparison.bicriteria import BicriteriaPCA
+from fairpca.estimators.comparison.disparity_penalty import DisparityPenaltyPCA
+from fairpca.estimators.comparison.max_min_variance import MaxMinVariancePCA
+from fairpca.estimators.comparison.pareto import ParetoPCA
+
+__all__ = ["BicriteriaPCA", "DisparityPenaltyPCA", "MaxMinVariancePCA", "ParetoPCA"]

@@ -1,0 +1,1 @@
+"""Estimators of other authors' methods, for comparison; see `fairpca.comparison`."""

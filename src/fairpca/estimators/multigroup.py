@@ -1,0 +1,170 @@
+"""`MultigroupPCA`: multigroup singular vectors, one min-max direction after another."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from fairpca.estimators.balanced import BalancedProjection, check_tolerance
+from fairpca.estimators.base import check_choice
+from fairpca.solvers.multigroup import VectorSolver, exact_vector, multigroup_vectors
+from fairpca.solvers.multigroup_published import brent_vector, frank_wolfe_vector, sdp_vector
+from fairpca.summaries.base import Floats
+from fairpca.summaries.grams import GroupGrams
+
+__all__ = ["MultigroupPCA"]
+
+_SOLVERS: dict[str, VectorSolver] = {
+    "auto": exact_vector,
+    "brent": brent_vector,
+    "frank_wolfe": frank_wolfe_vector,
+    "sdp": sdp_vector,
+}
+
+
+class MultigroupPCA(BalancedProjection):
+    r"""Components that describe no group worse than they must, each for all groups at once.
+
+    Component r minimises, over unit vectors orthogonal to the earlier ones, the largest of the
+    groups' losses
+
+    .. math:: h_i(v) = \sigma_1^2(A_i) - \lVert A_i v\rVert^2,
+
+    where the rows of :math:`A_i` are group i's rows (about the mean of all rows), deflated by the
+    earlier components, and :math:`\sigma_1^2` is what the group's own best direction would keep.
+    The first r components of a longer fit are the fit with r components. With one group this is
+    PCA.
+
+    Two groups are solved exactly, also where eigenvalues coincide at the optimum, and every
+    component then loses both groups the same. More groups are solved by the convex dual and local
+    refinement. Either way `duality_gap_` bounds how far each component is from its optimum.
+
+    Time O(n d²) for the Gram matrices and a few leading eigenpairs of d × d matrices per component;
+    memory O(n_groups · d²). Wide data (n < d, n ≤ 2500) is solved in the span of its rows.
+
+    Parameters
+    ----------
+    n_components : int, float or None, default=2
+        Components to keep, at most min(n_samples, n_features); a float in (0, 1) keeps the fewest
+        that reach this share of the variance; None keeps all.
+    center : bool, default=True
+        Take rows about the weighted mean of all rows, labelled or not. With False, Gram matrices
+        are about zero and `mean_` is zero. Columns are never scaled: standardise them beforehand
+        if their units should not matter.
+    solver : {"auto", "brent", "frank_wolfe", "sdp"}, default="auto"
+        "auto" is this library's solver. The others are the paper's, for comparison: root finding on
+        the dual (two groups; wrong where eigenvalues cross), 100 Frank–Wolfe steps, and a
+        semidefinite programme (needs ``pip install "fairpca[convex]"``).
+    tol : float, default=1e-9
+        A component counts as certified when its duality gap is at most `tol` times the largest
+        :math:`\sigma_1^2` among the groups.
+    combine_attributes : {"separate", "intersection"}, default="separate"
+        With several attributes, balance every level of every attribute, or every combination of
+        levels that occurs.
+    missing_groups : {"error", "unlabelled"}, default="error"
+        Whether rows may lack a label; such rows count for the mean and the explained variance but
+        belong to no group.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_features)
+        Orthonormal rows, in the order found; not sorted by variance.
+    group_labels_ : list of (str, label)
+        Attribute and level of each group, in the order of the columns of the next two.
+    group_weights_ : ndarray of shape (n_components_, n_groups)
+        Dual weights in [0, 1], rows sum to 1: the component leads the Gram matrices mixed in these
+        proportions. 0 for groups that do not bind; all 0 when no group has anything left.
+    incremental_losses_ : ndarray of shape (n_components_, n_groups)
+        h_i of every component, squared units of X; sums over rows weighted by sample weight.
+    duality_gap_ : ndarray of shape (n_components_,)
+        Largest loss less the dual bound, squared units of X.
+    certified_ : ndarray of bool, shape (n_components_,)
+        Whether the gap is within `tol`: the component is then optimal. With three or more groups
+        the best possible gap may be positive.
+    mean_, explained_variance_, explained_variance_ratio_, n_components_, groups_, group_counts_
+        As in :class:`fairpca.MomentMatchingPCA`.
+    n_iter_ : int
+        Eigen-decompositions made.
+    n_samples_seen_, n_features_in_ : int
+        Shape of the data seen.
+    feature_names_in_ : ndarray of str
+        Column names, where X had them.
+
+    Notes
+    -----
+    **What this does not do.** Groups stay as visible in the projected data as they were: balanced
+    reconstruction hides nothing. To hide groups see :class:`fairpca.MomentMatchingPCA`. Equal
+    *excess* over each group's own best is not an equal error: a group that is hard to compress
+    still loses more in all; see :func:`fairpca.metrics.group_reconstruction_error`.
+
+    The losses are sums over a group's rows, as in the paper, so a large group's losses count more
+    than a small one's; :class:`fairpca.WorstGroupPCA` divides by the group's size. Each component
+    is optimal given the earlier ones; the subspace as a whole need not have the least marginal
+    loss among all subspaces of its dimension, which is what `WorstGroupPCA` seeks.
+
+    References
+    ----------
+    .. [1] "Consistent multigroup low-rank approximation" (2025), arXiv 2503.21563 ("Fair PCA, one
+       component at a time"). Algorithm 1, Problems 1 and 2.
+
+    Examples
+    --------
+    A large group spread along the first axis, a small one along the second:
+
+    >>> import numpy as np
+    >>> from fairpca import MultigroupPCA
+    >>> rng = np.random.default_rng(0)
+    >>> group = np.repeat(["large", "small"], [300, 100])
+    >>> spread = np.where(group[:, None] == "large", [3.0, 1.0, 0.5], [0.5, 2.0, 0.5])
+    >>> X = rng.normal(size=(400, 3)) * spread
+    >>> pca = MultigroupPCA(1).fit(X, sensitive_features=group)
+    >>> losses = pca.incremental_losses_[0]
+    >>> bool(np.isclose(losses[0], losses[1])), bool(pca.certified_[0])
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        n_components: int | float | None = 2,
+        *,
+        center: bool = True,
+        solver: Literal["auto", "brent", "frank_wolfe", "sdp"] = "auto",
+        tol: float = 1e-9,
+        combine_attributes: Literal["separate", "intersection"] = "separate",
+        missing_groups: Literal["error", "unlabelled"] = "error",
+    ) -> None:
+        self.n_components = n_components
+        self.center = center
+        self.solver = solver
+        self.tol = tol
+        self.combine_attributes = combine_attributes
+        self.missing_groups = missing_groups
+
+    def _check_parameters(self) -> None:
+        check_choice("solver", self.solver, tuple(_SOLVERS))
+        check_tolerance(self.tol)
+
+    def _components(self, problem: GroupGrams, n_components: int) -> Floats:
+        if self.solver == "brent" and len(problem.grams) > 2:
+            raise ValueError(
+                f"solver='brent' is for two groups; there are {len(problem.grams)}. Use 'auto'."
+            )
+        result = multigroup_vectors(
+            problem.grams, n_components, _SOLVERS[self.solver], tol=self.tol
+        )
+        if self.solver != "auto" and not result.converged:
+            warnings.warn(
+                f"MultigroupPCA: solver={self.solver!r} did not reach the optimum: "
+                f"{result.reason}. Use solver='auto'.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        self.group_weights_ = np.asarray(result.certificate["group_weights"])
+        self.incremental_losses_ = np.asarray(result.certificate["incremental_losses"])
+        self.duality_gap_ = np.asarray(result.certificate["duality_gap"])
+        self.certified_ = np.asarray(result.certificate["certified"], dtype=bool)
+        self.n_iter_ = result.n_iter
+        return result.components

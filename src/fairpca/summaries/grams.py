@@ -1,0 +1,76 @@
+"""Gram matrices A_iᵀA_i of groups, read off any summary: all that balanced reconstruction needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairpca.data.groups import Label
+from fairpca.summaries.base import Floats, GroupSummary
+
+__all__ = ["GroupGrams", "group_grams"]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupGrams:
+    """The groups' Gram matrices, and how coordinates lead back to the columns of X.
+
+    Parameters
+    ----------
+    labels : tuple of (str, hashable)
+        Attribute and level of each group.
+    grams : ndarray of shape (n_groups, p, p)
+        Σ w x xᵀ over the group's rows, about the centre; squared units of X.
+    weights : ndarray of shape (n_groups,)
+        Sum of the group's sample weights.
+    basis : ndarray of shape (d, p) or None
+        Orthonormal columns in which the matrices are written; None for the columns of X.
+    """
+
+    labels: tuple[tuple[str, Label], ...]
+    grams: Floats
+    weights: Floats
+    basis: Floats | None = None
+
+    def lift(self, rows: Floats) -> Floats:
+        """Return row vectors in the columns of X."""
+        return rows if self.basis is None else rows @ self.basis.T
+
+    def normal_rows(self, n: int, rng: np.random.Generator) -> Floats:
+        """Draw n standard normal rows of the columns of X, in these coordinates, (n, p)."""
+        if self.basis is None:
+            return rng.standard_normal((n, self.grams.shape[1]))
+        return rng.standard_normal((n, len(self.basis))) @ self.basis
+
+
+def group_grams(
+    summary: GroupSummary,
+    attributes: tuple[str, ...],
+    *,
+    center: bool = True,
+    basis: Floats | None = None,
+) -> GroupGrams:
+    """Read the Gram matrix of every level of every attribute off a summary.
+
+    Parameters
+    ----------
+    summary : GroupSummary
+        Of all rows.
+    attributes : tuple of str
+        Sensitive attributes.
+    center : bool
+        About the mean of all rows, labelled or not; otherwise about zero.
+    basis : ndarray of shape (d, p), optional
+        The summary's coordinates.
+    """
+    about = summary.mean(summary.everything) if center else -summary.origin
+    labels, grams, weights = [], [], []
+    for attribute in attributes:
+        for level in summary.levels(attribute):
+            cells = summary.cells(attribute, [level])
+            weight = float(summary.weights[cells].sum())
+            labels.append((attribute, level))
+            grams.append(weight * summary.second_moment(cells, about).dense())
+            weights.append(weight)
+    return GroupGrams(tuple(labels), np.array(grams), np.array(weights), basis)

@@ -1,0 +1,92 @@
+"""Exact moments of data of any shape: wide data are first rotated into the span of their rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairpca.data.groups import Groups
+from fairpca.summaries.base import Floats
+from fairpca.summaries.moments import GroupMoments
+from fairpca.summaries.rows import row_space
+
+__all__ = ["SpanMoments"]
+
+_ROW_SPACE_UP_TO = 2500
+
+
+@dataclass(frozen=True, eq=False)
+class SpanMoments:
+    """Exact moments of rows, in the columns of X or, for wide data, in the rows' own span.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+    basis : ndarray of shape (d, p) or None
+        The span's orthonormal columns.
+    origin : ndarray of shape (d,)
+        The point that coordinates are taken from.
+    """
+
+    moments: GroupMoments
+    basis: Floats | None = None
+    origin: Floats | None = None
+
+    def mean(self) -> Floats:
+        """Return the mean of all rows, shape (d,), units of X."""
+        mean = self.moments.origin + self.moments.mean(self.moments.everything)
+        if self.basis is None or self.origin is None:
+            return mean
+        return mean @ self.basis.T + self.origin
+
+    def in_columns(self) -> GroupMoments:
+        """Return the moments in the columns of X."""
+        m = self.moments
+        if self.basis is None or self.origin is None:
+            return m
+        return replace(
+            m,
+            origin=m.origin @ self.basis.T + self.origin,
+            means=m.means @ self.basis.T,
+            scatter=self.basis @ m.scatter @ self.basis.T,
+        )
+
+    @classmethod
+    def from_rows(
+        cls, X: Any, groups: Groups, sample_weight: Floats | None = None, *, center: bool = True
+    ) -> SpanMoments:
+        """Summarise rows.
+
+        Parameters
+        ----------
+        X : ndarray or sparse array of shape (n_samples, n_features)
+        groups : Groups
+        sample_weight : ndarray of shape (n_samples,), optional
+        center : bool
+            Whether moments about the mean will be enough; with False the span is that of the rows
+            themselves.
+        """
+        n, d = X.shape
+        if n >= d or n > _ROW_SPACE_UP_TO:
+            return cls(GroupMoments.from_rows(X, groups, sample_weight))
+        coordinates, basis, origin = row_space(X)
+        if not center:
+            coordinates, basis, origin = _about_zero(coordinates, basis, origin)
+        return cls(GroupMoments.from_rows(coordinates, groups, sample_weight), basis, origin)
+
+
+def _about_zero(
+    coordinates: Floats, basis: Floats, origin: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Extend centred coordinates of wide data to coordinates about zero."""
+    inside = basis.T @ origin
+    outside = origin - basis @ inside
+    length = float(np.linalg.norm(outside))
+    if length > 0:
+        coordinates = np.hstack([coordinates, np.full((len(coordinates), 1), 0.0)])
+        coordinates[:, -1] = length
+        basis = np.hstack([basis, outside[:, None] / length])
+        inside = np.append(inside, 0.0)
+    return coordinates + inside, basis, np.zeros_like(origin)
