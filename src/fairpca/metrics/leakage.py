@@ -137,9 +137,10 @@ def linear_probe_unfairness(Z: Any, sensitive_features: Any) -> float:
     """Return the largest gap in acceptance rates that a linear probe and any threshold can make.
 
     sup over thresholds t of |P(wᵀz ≤ t | a) − P(wᵀz ≤ t | b)|, the Kolmogorov–Smirnov distance
-    of the probe's score between two groups, with w from logistic regression of the group on
-    standardised Z (groups weighted equally). More than two groups, or several attributes: the
-    largest over all pairs of groups.
+    of the probe's score between two groups. The directions w tried are that of logistic regression
+    of the group on standardised Z (groups weighted equally) and those along which the groups'
+    variances differ most. More than two groups, or several attributes: the largest over all pairs
+    of groups.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ def linear_probe_unfairness(Z: Any, sensitive_features: Any) -> float:
     -----
     As published it is taken on the rows the probe was fitted to, so it is above zero even for equal
     distributions (about √((k + 1)/n)); `attribute_leakage` is the held-out measure. The published
-    supremum also runs over all w; one fitted w bounds it from below.
+    supremum also runs over all w; the directions tried bound it from below.
 
     References
     ----------
@@ -184,11 +185,30 @@ def _pairs(attribute: Attribute) -> Iterator[tuple[int, int, NDArray[np.bool_]]]
 
 
 def _probe_gap(rows: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
-    probe = make_pipeline(
-        StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=1000)
+    """Return the largest KS distance along the probe's directions."""
+    scaled = StandardScaler().fit_transform(rows)
+    probe = LogisticRegression(class_weight="balanced", max_iter=1000).fit(scaled, member)
+    scores = scaled @ np.column_stack([probe.coef_.T, _unlike_spreads(scaled, member)])
+    return max(
+        float(ks_2samp(score[member], score[~member], method="asymp").statistic)
+        for score in scores.T
     )
-    scores = probe.fit(rows, member).decision_function(rows)
-    return float(ks_2samp(scores[member], scores[~member], method="asymp").statistic)
+
+
+def _unlike_spreads(rows: NDArray[np.float64], member: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return, as columns, directions along which the groups' relative variances differ.
+
+    Equal means leave a logistic probe without a direction, though a threshold may tell apart groups
+    of unlike spread.
+    """
+    inside, outside = (np.atleast_2d(np.cov(rows[m].T, ddof=0)) for m in (member, ~member))
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(rows.T, ddof=0)))
+    real = values > 1e-12 * max(values[-1], 1.0)  # columns are standardised
+    whitened = vectors[:, real] / np.sqrt(values[real])
+    directions: NDArray[np.float64] = (
+        whitened @ np.linalg.eigh(whitened.T @ (inside - outside) @ whitened)[1]
+    )
+    return directions
 
 
 def _linear(seed: int, shape: tuple[int, int]) -> Any:
