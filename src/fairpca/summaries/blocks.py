@@ -37,11 +37,11 @@ def reference_point(X: Any, rows: NDArray[np.intp]) -> Floats:
 
 
 def centered_blocks(
-    X: Any, rows: NDArray[np.intp], reference: Floats
+    X: Any, rows: NDArray[np.intp], reference: Floats, *, min_rows: int = _MIN_BLOCK_ROWS
 ) -> Iterator[tuple[NDArray[np.intp], Floats]]:
     """Yield row numbers and a float64 copy of those rows less the reference; a reused buffer."""
     d = X.shape[1]
-    size = max(_MIN_BLOCK_ROWS, _BLOCK_BYTES // (8 * max(d, 1)))
+    size = max(min_rows, _BLOCK_BYTES // (8 * max(d, 1)))
     buffer = np.empty((min(size, len(rows)), d))
     contiguous = len(rows) == X.shape[0]
     for start in range(0, len(rows), size):
