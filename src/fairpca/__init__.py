@@ -13,10 +13,14 @@ from fairpca._version import __version__
 
 if TYPE_CHECKING:
     from fairpca.estimators.moment_matching import MomentMatchingPCA
+    from fairpca.estimators.streaming import StreamingMomentMatchingPCA
 
-__all__ = ["MomentMatchingPCA", "__version__"]
+__all__ = ["MomentMatchingPCA", "StreamingMomentMatchingPCA", "__version__"]
 
-_HOMES = {"MomentMatchingPCA": "estimators.moment_matching"}
+_HOMES = {
+    "MomentMatchingPCA": "estimators.moment_matching",
+    "StreamingMomentMatchingPCA": "estimators.streaming",
+}
 
 
 def __getattr__(name: str) -> Any:

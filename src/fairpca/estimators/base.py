@@ -31,6 +31,7 @@ __all__ = [
     "check_enough_directions",
     "check_n_components",
     "deterministic_signs",
+    "dtype_of",
     "is_count",
 ]
 
@@ -71,8 +72,11 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     """
 
     _needs_groups: ClassVar[bool] = True
+    _min_groups: ClassVar[int] = 2
+    _min_rows: ClassVar[int] = 2
     components_: NDArray[Any]
     mean_: NDArray[Any]
+    criterion: str
 
     def fit_transform(
         self,
@@ -180,6 +184,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 sensitive_features,
                 n_samples=n_samples,
                 index=index,
+                min_groups=self._min_groups,
                 missing=getattr(self, "missing_groups", "error"),
                 combine=getattr(self, "combine_attributes", "separate"),
             )
@@ -203,7 +208,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             accept_sparse="csr",
             dtype="numeric",
             ensure_all_finite=False,  # seen in the sums, at no cost, and explained there
-            ensure_min_samples=2 if reset else 1,
+            ensure_min_samples=self._min_rows if reset else 1,
         )
         return X.astype(np.float64) if X.dtype == object else X
 
@@ -229,10 +234,11 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if (codes < 0).any():
             raise ValueError(f"y has {(codes < 0).sum()} missing labels.")
         name = "y" if "y" not in groups.names else "y (label)"
-        stratum = Attribute(name, levels, codes)
-        if criterion == "equalized_odds":
-            return stratum, levels
-        return stratum, (self._positive(levels),)
+        return Attribute(name, levels, codes), self._strata(levels)
+
+    def _strata(self, levels: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the labels within which groups are compared, of those that y has."""
+        return levels if self.criterion == "equalized_odds" else (self._positive(levels),)
 
     def _positive(self, levels: tuple[Any, ...]) -> Any:
         positive = getattr(self, "pos_label", None)
@@ -265,18 +271,33 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         total : float
             Variance of all columns together.
         """
-        dtype = np.float32 if rows.X.dtype == np.float32 else np.float64
-        self.components_ = deterministic_signs(components).astype(dtype)
+        self._store_projection(components, mean, variances, total, dtype_of(rows.X))
+        self.groups_ = {a.name: np.array(a.levels) for a in rows.groups.attributes}
+        self.group_counts_ = {a.name: a.counts for a in rows.groups.attributes}
+        self.n_samples_seen_ = int(rows.X.shape[0])
+        return self
+
+    def _store_projection(
+        self,
+        components: NDArray[Any],
+        mean: Floats,
+        variances: Floats,
+        total: float,
+        dtype: type[np.floating[Any]],
+    ) -> None:
+        """Set what `transform` needs; parameters as in `_store`."""
+        self.components_ = deterministic_signs(components).astype(dtype, copy=False)
         self.mean_ = mean.astype(dtype)
         self.explained_variance_ = np.maximum(variances, 0.0).astype(dtype)
         self.explained_variance_ratio_ = (
             np.clip(variances / total if total > 0 else 0.0 * variances, 0.0, 1.0)
         ).astype(dtype)
         self.n_components_ = len(components)
-        self.groups_ = {a.name: np.array(a.levels) for a in rows.groups.attributes}
-        self.group_counts_ = {a.name: a.counts for a in rows.groups.attributes}
-        self.n_samples_seen_ = int(rows.X.shape[0])
-        return self
+
+
+def dtype_of(X: Any) -> type[np.floating[Any]]:
+    """Return the precision of results for such data: float32 for float32, else float64."""
+    return np.float32 if X.dtype == np.float32 else np.float64
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

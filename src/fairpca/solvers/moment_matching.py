@@ -287,7 +287,8 @@ def _lanczos_components(
     rng: np.random.Generator,
 ) -> tuple[Floats, bool]:
     """K leading eigenvectors; for a share of the variance, more of them until they hold it."""
-    k = n_components if isinstance(n_components, int) else min(16, limit)
+    limit = min(limit, d - 1)
+    k = min(16, limit) if isinstance(n_components, float) else n_components or limit
     while True:
         values, V, converged = lanczos_eigenpairs(product, d, k, rng=rng)
         count = _count(values, n_components, available)

@@ -178,6 +178,10 @@ class GroupMoments(GroupSummary):
             self, keys=keys, counts=counts, weights=weights, means=means, scatter=scatter
         )
 
+    def scaled(self, factor: float) -> GroupMoments:
+        """Return the summary with all weights multiplied by a positive factor."""
+        return replace(self, weights=self.weights * factor, scatter=self.scatter * factor)
+
     def is_finite(self) -> bool:
         """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
         return bool(np.isfinite(self.means).all() and np.isfinite(self.scatter.sum()))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fairpca.data.groups import Attribute, Groups
 from fairpca.summaries.base import CellKey, Cells, Floats, GroupSummary, split_into_cells
 from fairpca.summaries.blocks import centered_blocks, dense_rows, reference_point
+from fairpca.summaries.moments import GroupMoments, Resolution
 
 __all__ = ["GroupSketch", "SketchRule"]
 
@@ -190,6 +191,23 @@ class GroupSketch(GroupSummary):
             spreads=self.spreads * factor,
             factors=tuple(np.sqrt(factor) * B for B in self.factors),
             lost=self.lost * factor,
+        )
+
+    def to_moments(self, resolution: Resolution = "cells") -> GroupMoments:
+        """Return the sketch as d × d moments: exact while no factor has been shortened."""
+        products = [B.T @ B for B in self.factors]
+        d = self.n_features
+        if resolution == "pooled":
+            products = [np.sum(products, axis=0)] if products else [np.zeros((d, d))]
+        return GroupMoments(
+            self.attributes,
+            self.keys,
+            self.counts,
+            self.weights,
+            self.origin,
+            self.means,
+            np.array(products).reshape(-1, d, d),
+            resolution,
         )
 
     def is_finite(self) -> bool:
