@@ -72,8 +72,6 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     """
 
     _needs_groups: ClassVar[bool] = True
-    _min_groups: ClassVar[int] = 2
-    _min_rows: ClassVar[int] = 2
     components_: NDArray[Any]
     mean_: NDArray[Any]
     criterion: str
@@ -171,11 +169,18 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return tags
 
     def _validate(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, *, reset: bool = True
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        *,
+        reset: bool = True,
+        batch: bool = False,
     ) -> CheckedRows:
-        """Check everything ``fit`` was given."""
+        """Check everything ``fit`` was given, or one batch, which may lack rows and groups."""
         index = index_of(X)
-        X = self._validate_matrix(X, reset=reset)
+        X = self._validate_matrix(X, reset=reset, min_rows=1 if batch else 2)
         n_samples = X.shape[0]
         if sensitive_features is None and not self._needs_groups:
             groups = Groups((), n_samples)
@@ -184,7 +189,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 sensitive_features,
                 n_samples=n_samples,
                 index=index,
-                min_groups=self._min_groups,
+                min_groups=0 if batch else 2,
                 missing=getattr(self, "missing_groups", "error"),
                 combine=getattr(self, "combine_attributes", "separate"),
             )
@@ -200,7 +205,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         stratum, strata = self._label(y, groups, index)
         return CheckedRows(X, groups, sample_weight, stratum, strata)
 
-    def _validate_matrix(self, X: Any, *, reset: bool) -> Any:
+    def _validate_matrix(self, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
         X = validate_data(
             self,
             as_matrix(X, user=type(self).__name__),
@@ -208,7 +213,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             accept_sparse="csr",
             dtype="numeric",
             ensure_all_finite=False,  # seen in the sums, at no cost, and explained there
-            ensure_min_samples=self._min_rows if reset else 1,
+            ensure_min_samples=min_rows,
         )
         return X.astype(np.float64) if X.dtype == object else X
 

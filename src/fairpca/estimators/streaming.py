@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,9 +173,6 @@ class StreamingMomentMatchingPCA(LinearProjection):
     (200, 'ready', (2, 2))
     """
 
-    _min_groups: ClassVar[int] = 0
-    _min_rows: ClassVar[int] = 1
-
     def __init__(
         self,
         n_components: int | float | None = 2,
@@ -302,7 +299,7 @@ class StreamingMomentMatchingPCA(LinearProjection):
         first = "_stream" not in self.__dict__
         if first:
             self._reset()
-        rows = self._validate(X, y, sensitive_features, sample_weight, reset=first)
+        rows = self._validate(X, y, sensitive_features, sample_weight, reset=first, batch=True)
         if first:
             self._begin(rows, n_rows=None)
         self._absorb(rows)
@@ -644,7 +641,7 @@ class StreamingMomentMatchingPCA(LinearProjection):
         )
         n, d = int(summary.counts.sum()), summary.n_features
         limit = min(n, d)
-        why = f"{n} rows and {d} columns give at most {limit} directions"
+        why = f"X has n_samples={n} and n_features={d}, so at most {limit} directions"
         if isinstance(summary, GroupSketch):
             held = sum(map(len, summary.factors)) + len(summary.keys) - 1
             if held < limit:
