@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from fairpca.data.matrix import explain_nonfinite
 from fairpca.data.sizes import parse_bytes
+from fairpca.data.sources import as_row_source
 from fairpca.estimators.base import (
     CheckedRows,
     LinearProjection,
@@ -27,6 +28,7 @@ from fairpca.estimators.moment_matching import (
     unfair_per_attribute,
     unfair_per_contrast,
 )
+from fairpca.estimators.stream_fit import fit_stream
 from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
 from fairpca.solvers.noisy_power import NoisyPower, PowerSettings
 from fairpca.solvers.result import SolverResult
@@ -234,18 +236,20 @@ class StreamingMomentMatchingPCA(LinearProjection):
         sensitive_features: Any = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Fit from scratch: arrays and frames, block by block.
+        """Fit from scratch: to arrays and frames, or to a source that is read in blocks.
 
         Parameters
         ----------
-        X : array-like, frame, sparse matrix or memory map of shape (n_samples, n_features)
-            The data, numeric and finite. Never written to.
-        y : array-like of shape (n_samples,), default=None
-            Labels; used by label-conditional criteria only.
-        sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)
-            Each row's group, per attribute.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights.
+        X : array-like, frame, memory map, path, iterable of blocks, or RowSource
+            Of shape (n_samples, n_features), numeric and finite; never written to. Or a path (see
+            :func:`fairpca.data.sources.as_row_source`), or an iterable of
+            ``(X_block, groups_block[, weights[, y]])``; a generator is read once.
+        y : array-like of shape (n_samples,) or str, default=None
+            Labels, or a file's column of them; used by label-conditional criteria only.
+        sensitive_features : array-like, frame, str or list of str, default=None
+            Each row's group, per attribute, or a file's columns of them.
+        sample_weight : array-like of shape (n_samples,) or str, default=None
+            Non-negative weights, or a file's column of them.
 
         Returns
         -------
@@ -256,6 +260,11 @@ class StreamingMomentMatchingPCA(LinearProjection):
         ValueError
             As :class:`MomentMatchingPCA`.
         """
+        source = as_row_source(
+            X, sensitive_features=sensitive_features, y=y, sample_weight=sample_weight
+        )
+        if source is not None:
+            return fit_stream(self, source)
         self._reset()
         rows = self._validate(X, y, sensitive_features, sample_weight)
         self._begin(rows, n_rows=rows.X.shape[0])
@@ -407,7 +416,7 @@ class StreamingMomentMatchingPCA(LinearProjection):
         d = rows.X.shape[1]
         self._names_seen: tuple[str, ...] = rows.groups.names
         self._stratum = None if rows.stratum is None else rows.stratum.name
-        self._dtype = dtype_of(rows.X)
+        self._dtype = np.dtype(dtype_of(rows.X)).name
         per_attribute = unfair_per_attribute(self.n_unfair, rows.groups.names)
         self.solver_ = self._choose_solver(rows)
         self._stream: NoisyPower | SummaryStream
@@ -531,6 +540,8 @@ class StreamingMomentMatchingPCA(LinearProjection):
     def _known_groups(self) -> dict[str, set[Any]] | None:
         stream = self._stream
         if not isinstance(stream, NoisyPower) or stream.phase == "unfair_subspace":
+            return None
+        if not stream.first.keys:
             return None
         return {name: set(stream.first.levels(name)) for name in self._names_seen}
 
@@ -680,7 +691,9 @@ class StreamingMomentMatchingPCA(LinearProjection):
         sample = n / max(1, n - 1)  # n − 1 in the denominator
         variances = np.asarray(result.certificate["explained_variance"]) * sample
         total = summary.covariance(ddof=1).trace()
-        self._store_projection(result.components, mean, variances, total, self._dtype)
+        self._store_projection(
+            result.components, mean, variances, total, np.dtype(self._dtype).type
+        )
         self.unfair_subspace_ = unfair.astype(self._dtype)
         self.constraint_violation_ = result.certificate["constraint_violation"]
         levels = {name: summary.levels(name) for name in self._names_seen}

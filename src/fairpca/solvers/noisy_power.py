@@ -8,7 +8,7 @@ are summed row by row, and no d × d matrix is formed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ from fairpca.summaries.base import Cells, Floats, split_into_cells
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.sketch import GroupSketch
 
-__all__ = ["NoisyPower", "Phase", "PowerSettings"]
+__all__ = ["Comparison", "NoisyPower", "Phase", "PowerSettings"]
 
 Phase = Literal["unfair_subspace", "components", "ready"]
 _ContrastKey = tuple[Any, ...]
@@ -71,7 +71,7 @@ class PowerSettings:
 
 
 @dataclass(eq=False)
-class _Comparison:
+class Comparison:
     """Stage 1 of one comparison: the iterate, and sums of the block so far."""
 
     m: int
@@ -121,7 +121,7 @@ class NoisyPower:
     counting: bool = True
     block_rows: int = 0
     n_blocks: int = 0
-    comparisons: dict[_ContrastKey, _Comparison] = field(default_factory=dict)
+    comparisons: dict[_ContrastKey, Comparison] = field(default_factory=dict)
     unfair: Floats = field(init=False)
     V: NDArray[Any] | None = None
     sums: BlockProducts | None = None
@@ -161,7 +161,7 @@ class NoisyPower:
         """Whether the block in flight has all rows, and all groups, that it needs."""
         if self.phase != "unfair_subspace":
             return self.block_rows >= self.settings.pca_block_size
-        if self.block_rows < self.settings.block_size or len(self.first.keys) < 2:
+        if self.block_rows < self.settings.block_size:
             return False
         return self.settings.absent_group == "zero" or not self.missing()
 
@@ -226,11 +226,11 @@ class NoisyPower:
         """Say how far the method has come, and what it waits for."""
         s = self.settings
         if self.phase == "unfair_subspace":
-            lacking = self.missing() if len(self.first.keys) >= 2 else []
             waits = ""
-            if self.block_rows >= s.block_size:
-                names = sorted({f"{c.attribute}={c.level!r} or its rest" for c in lacking})
-                waits = f"; the block waits for rows of {', '.join(names) or 'a second group'}"
+            if self.block_rows >= s.block_size or self._unseen():
+                lacking = self.missing() if self.block_rows >= s.block_size else self._unseen()
+                names = sorted({f"{c.level!r} of {c.attribute!r}" for c in lacking})
+                waits = f"; waits for rows in and outside of {' and '.join(names)}"
             done = min((c.steps for c in self.comparisons.values()), default=self.n_blocks)
             return (
                 f"stage 1 of 2 (unfair subspace): {done} of {s.n_unfair_blocks} blocks, "
@@ -282,13 +282,33 @@ class NoisyPower:
         return start + 1 + int(where[0]) if len(where) else stop
 
     def _contrasts(self) -> list[Contrast]:
-        known = [a for a in self.attributes if self._is_known(a)]
-        return one_versus_rest(
-            self.first, known, stratum=self.stratum, strata=self._strata(), allow_empty=True
+        """Comparisons among the levels so far; of two levels, the first to come is compared."""
+        if not self.first.keys:
+            return []
+        contrasts = one_versus_rest(
+            self.first,
+            self.attributes,
+            stratum=self.stratum,
+            strata=self._strata(),
+            allow_empty=True,
         )
+        return [self._oriented(contrast) for contrast in contrasts]
 
-    def _is_known(self, attribute: str) -> bool:
-        return bool(self.first.keys) and len(self.first.levels(attribute)) >= 2
+    def _oriented(self, contrast: Contrast) -> Contrast:
+        # One level, then two: the comparison begun with the first level goes on.
+        position = self.first.attributes.index(contrast.attribute)
+        labels = [key[position] for key in self.first.keys if key[position] is not None]
+        if len(self.first.levels(contrast.attribute)) > 2 or contrast.level == labels[0]:
+            return contrast
+        return replace(contrast, level=labels[0], inside=contrast.outside, outside=contrast.inside)
+
+    def _unseen(self) -> list[Contrast]:
+        """Comparisons of which one side has had no row at all."""
+        return [
+            contrast
+            for contrast in self._contrasts()
+            if not (self.first.count(contrast.inside) and self.first.count(contrast.outside))
+        ]
 
     def _strata(self) -> tuple[Any, ...]:
         if self.stratum is None:
@@ -325,18 +345,18 @@ class NoisyPower:
             comparison.sums.add(cells.X, comparison.W, weights)
             comparison.rows += len(cells.codes)
 
-    def _comparison(self, contrast: Contrast) -> _Comparison | None:
+    def _comparison(self, contrast: Contrast) -> Comparison | None:
         """Return the state of a comparison whose second moments matter, or None."""
         m = self.settings.n_unfair.get(contrast.attribute, 0)
         if m == 0:
             return None
         key = _key(contrast)
         if key not in self.comparisons:
-            self.comparisons[key] = _Comparison(m, self._start(m))
+            self.comparisons[key] = Comparison(m, self._start(m))
         return self.comparisons[key]
 
     def _start(self, m: int) -> NDArray[Any]:
-        width = min(m + self.settings.oversample, self.n_features)
+        width = min(m + self.settings.oversample, self.n_features - len(self.unfair))
         start = self.rng.standard_normal((width, self.n_features)).astype(self.dtype)
         return orthonormal_columns(start.T)[0]
 
@@ -358,7 +378,7 @@ class NoisyPower:
         if self.phase == "unfair_subspace":
             self._step_unfair()
             steps = [c.steps for c in self.comparisons.values()] or [self.n_blocks]
-            if min(steps) >= self.settings.n_unfair_blocks:
+            if min(steps) >= self.settings.n_unfair_blocks and not self._unseen():
                 self._start_components()
         else:
             self._step_components()
@@ -369,13 +389,15 @@ class NoisyPower:
             comparison = self.comparisons.get(_key(contrast))
             if comparison is None or comparison.sums is None:
                 continue
-            about = None
+            sums, about = comparison.sums, None
             if self.settings.difference == "second_moment":
-                about = self._mean(contrast.reference, comparison.sums.origin)
+                about = self._mean(contrast.reference, sums.origin)
             change = np.zeros((self.n_features, comparison.W.shape[1]), self.dtype, order="F")
             for side, sign in ((0, 1), (1, -1)):
-                if comparison.sums.counts[side]:
-                    change += sign * comparison.sums.moment(side, comparison.W, about)
+                n = int(sums.counts[side])
+                if n:  # covariances have n − 1 in the denominator
+                    scale = sign * (n / (n - 1) if about is None and n > 1 else 1.0)
+                    change += self.dtype.type(scale) * sums.moment(side, comparison.W, about)
             # A comparison that joined late has had a poor first step, which does not count.
             comparison.steps += 2 * comparison.rows >= self.block_rows
             comparison.W, triangle = orthonormal_columns(change)
@@ -393,11 +415,18 @@ class NoisyPower:
                 [self._directions(c) for c in self.comparisons.values()],
             )
         self.phase, self.n_blocks, self.block_rows, self.comparisons = "components", 0, 0, {}
-        self.V = self._start(self.settings.n_components)
+        k, left = self.settings.n_components, self.n_features - len(self.unfair)
+        if k > left:
+            raise ValueError(
+                f"n_components={k} is more than the {left} directions left: there are "
+                f"{self.n_features} columns, and {len(self.unfair)} directions tell the groups "
+                f"apart. Ask for at most {left}, or lower n_unfair."
+            )
+        self.V = self._start(k)
         if len(self.unfair):
             self.V = subtract_span(self.V, self.unfair)
 
-    def _directions(self, comparison: _Comparison) -> Floats:
+    def _directions(self, comparison: Comparison) -> Floats:
         """Return the m best columns; what rounding alone puts there is no direction."""
         total = self.first.covariance().trace()
         floor = rank_floor(self.n_features, self.dtype) * total
