@@ -110,15 +110,16 @@ class ImageFolder(RowSource):
 
     def blocks(self, start: int = 0) -> Iterator[RowBlock]:
         """See `RowSource.blocks`."""
+        shape = self._pixels(self.files[0]).shape if self.size is None else self.size
         for first in range(start * self.block_rows, len(self.files), self.block_rows):
             rows = slice(first, first + self.block_rows)
             pixels = [self._pixels(file) for file in self.files[rows]]
-            shapes = {p.shape for p in pixels}
-            if len(shapes) > 1:
-                raise ValueError(
-                    f"{self.name}: images differ in size ({sorted(shapes)}); set size=(height, "
-                    "width) to resize them."
-                )
+            for file, image in zip(self.files[rows], pixels, strict=True):
+                if image.shape != shape:
+                    raise ValueError(
+                        f"{file}: images differ in size ({image.shape}, the first has {shape}); "
+                        "set size=(height, width) to resize them."
+                    )
             X = np.stack(pixels).reshape(len(pixels), -1)
             yield RowBlock(X, {name: values[rows] for name, values in self.labels.items()})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -422,12 +422,17 @@ def _check_no_parts(*parts: Any) -> None:
 
 
 def _length(values: Any) -> int:
+    if isinstance(values, Mapping):
+        lengths = {_length(column) for column in values.values()}
+        return lengths.pop() if len(lengths) == 1 else -1
     return int(values.shape[0]) if hasattr(values, "shape") else len(values)
 
 
 def _rows(values: Any, rows: slice) -> Any:
     if values is None:
         return None
+    if isinstance(values, Mapping):
+        return {name: _rows(column, rows) for name, column in values.items()}
     return values.iloc[rows] if hasattr(values, "iloc") else values[rows]
 
 
