@@ -44,7 +44,14 @@ class PowerLawProblem:
 
     @classmethod
     def random(
-        cls, d: int, *, alpha: float = 1.0, share: float = 0.2, gap: float = 1.0, seed: int = 0
+        cls,
+        d: int,
+        *,
+        alpha: float = 1.0,
+        share: float = 0.2,
+        gap: float = 1.0,
+        scale: float = 1.5,
+        seed: int = 0,
     ) -> PowerLawProblem:
         """Draw a problem.
 
@@ -58,12 +65,16 @@ class PowerLawProblem:
             p, in (0, 1).
         gap : float
             Distance of the group means.
+        scale : float
+            How much larger group 1's variances are. With equal spectra the eigenvalues of S come in
+            pairs ±λ, and which of a pair is among the m largest is left to chance.
         seed : int
             Of the directions.
         """
         rng = np.random.default_rng(seed)
         scales = np.arange(1, d + 1.0) ** (-alpha / 2)
         roots = np.stack([np.linalg.qr(rng.normal(size=(d, d)))[0] * scales for _ in range(2)])
+        roots[1] *= np.sqrt(scale)
         f = rng.normal(size=d)
         f *= gap / np.linalg.norm(f)
         return cls(roots, np.stack([-share * f, (1 - share) * f]), share)
