@@ -5,8 +5,8 @@
     python benchmarks/streaming_images.py --peer         # against IncrementalPCA, k = 100
     python benchmarks/streaming_images.py --quick
 
-One channel of 38,804 float32 pixels, m = 2, two blocks in each stage. Rows are drawn from a low-rank
-model with noise whose unfair subspace is known. GFLOP/s count the products XV and XᵀT alone and are
+One channel of 38,804 float32 pixels, m = 2, two blocks in each stage. Rows are drawn from a
+low-rank model with noise whose unfair subspace is known. GFLOP/s count the products XV and XᵀT alone and are
 compared with this machine's own sgemm at the same shapes, timed in the same run. Memory is the peak
 of a process of its own, above what stands when the first chunk has been drawn.
 """
@@ -34,7 +34,7 @@ Array = NDArray[Any]
 
 
 class ImageStream:
-    """Rows x = L z + noise with z's variances falling, and two directions only group 1 varies in."""
+    """Rows x = L z + noise, z's variances falling, and two directions only group 1 varies in."""
 
     def __init__(self, d: int, rank: int, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
@@ -191,8 +191,8 @@ def main() -> None:
         k, rows, chunk = (20, 400, 100) if a.quick else (100, 8000, 1000)
         ours, peer = (apart(name, k, rows, chunk, d, a.threads) for name in ("ours", "peer"))
         lines += ["", f"| d = {d:,}, k = {k}, {rows:,} rows | seconds | peak MB |", "|---|---|---|"]
-        lines += [f"| {n} | {r['seconds']:.2f} | {r['peak memory, MB']:.0f} |"
-                  for n, r in (("power method, m = 2", ours), ("IncrementalPCA", peer))]  # fmt: skip
+        for name, r in (("power method, m = 2", ours), ("IncrementalPCA", peer)):
+            lines.append(f"| {name} | {r['seconds']:.2f} | {r['peak memory, MB']:.0f} |")
         lines += [
             f"| ratio | {peer['seconds'] / ours['seconds']:.1f} × faster | "
             f"{ours['peak memory, MB'] / peer['peak memory, MB']:.2f} of the memory |"

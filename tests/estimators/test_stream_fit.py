@@ -158,7 +158,7 @@ def test_killed_process_resumes(people, tmp_path):
         process = subprocess.Popen(  # noqa: S603 - our own script
             [sys.executable, script], stdout=subprocess.PIPE, env=dict(os.environ)
         )
-        process.stdout.readline()  # it has begun to take rows
+        assert process.stdout.readline()  # it has begun to take rows
         time.sleep(rng.uniform(0, 0.15))
         process.send_signal(signal.SIGKILL)
         kills += process.wait() == -signal.SIGKILL

@@ -243,7 +243,7 @@ def test_group_that_comes_after_the_subspace_was_fixed_is_told(rng):
     options = {"block_size": 50, "n_unfair_blocks": 2, "n_pca_blocks": 2}
     stream = StreamingMomentMatchingPCA(2, solver="power", **options)
     stream.partial_fit(X, sensitive_features=group)
-    with pytest.warns(UserWarning, match=r"groups \['c'\].*not protect"):
+    with pytest.warns(UserWarning, match=r"groups .*'c'.*not protect"):
         stream.partial_fit(X[:5], sensitive_features=["a", "b", "c", "a", "b"])
     assert stream.unprotected_groups_ == {"sensitive_feature": ["c"]}
 

@@ -11,29 +11,18 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from fairpca.data.matrix import explain_nonfinite
-from fairpca.data.sizes import parse_bytes
 from fairpca.data.sources import as_row_source
 from fairpca.estimators.base import (
     CheckedRows,
     LinearProjection,
-    as_generator,
-    check_choice,
-    check_enough_directions,
-    check_n_components,
     dtype_of,
-    is_count,
-)
-from fairpca.estimators.moment_matching import (
-    check_n_unfair,
-    unfair_per_attribute,
-    unfair_per_contrast,
 )
 from fairpca.estimators.stream_fit import fit_stream
-from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
-from fairpca.solvers.noisy_power import NoisyPower, PowerSettings
+from fairpca.estimators.stream_solution import solve_summary
+from fairpca.estimators.stream_start import check_stream_parameters, start_stream
+from fairpca.solvers.noisy_power import NoisyPower
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, GroupSummary
-from fairpca.summaries.contrasts import one_versus_rest
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.stream import SummaryStream
@@ -364,39 +353,6 @@ class StreamingMomentMatchingPCA(LinearProjection):
 
     # Validate
 
-    def _check_parameters(self) -> None:
-        k = check_n_components(self.n_components)
-        check_n_unfair(self.n_unfair)
-        check_choice("solver", self.solver, _SOLVERS)
-        check_choice("difference", self.difference, ("second_moment", "covariance"))
-        check_choice("absent_group", self.absent_group, ("extend", "zero"))
-        check_choice("sketch_rule", self.sketch_rule, ("power", "frequent_directions"))
-        check_choice("combine_attributes", self.combine_attributes, ("separate", "intersection"))
-        check_choice("missing_groups", self.missing_groups, ("error", "unlabelled"))
-        parse_bytes(self.memory_limit)
-        for name in ("block_size", "pca_block_size", "sketch_size", "n_passes"):
-            value = getattr(self, name)
-            if value is not None and (not is_count(value) or value < 1):
-                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
-        for name, least in (("n_unfair_blocks", 1), ("n_pca_blocks", 1), ("oversample", 0)):
-            value = getattr(self, name)
-            if not is_count(value) or value < least:
-                raise ValueError(
-                    f"{name} must be a whole number of at least {least}; got {value!r}."
-                )
-        if not isinstance(self.decay, int | float | np.number) or not 0 < self.decay <= 1:
-            raise ValueError(f"decay must be in (0, 1]; got {self.decay!r}.")
-        if self.solver == "power":
-            if not isinstance(k, int):
-                raise ValueError(
-                    "solver='power' iterates with a fixed number of columns: give n_components as "
-                    f"a whole number, or use solver='auto'; got {self.n_components!r}."
-                )
-            if self.decay < 1:
-                raise ValueError(
-                    "solver='power' does not forget: use solver='auto' or 'sketch' with decay."
-                )
-
     def _strata(self, levels: tuple[Any, ...]) -> tuple[Any, ...]:
         return ()  # a batch need not have all labels: see `_strata_so_far`
 
@@ -406,91 +362,18 @@ class StreamingMomentMatchingPCA(LinearProjection):
     # Summarise
 
     def _reset(self) -> None:
-        self._check_parameters()
+        check_stream_parameters(self)
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("__")]:
             delattr(self, name)
         self.__dict__.pop("_stream", None)
         self.n_samples_seen_ = 0
 
     def _begin(self, rows: CheckedRows, *, n_rows: int | None) -> None:
-        d = rows.X.shape[1]
         self._names_seen: tuple[str, ...] = rows.groups.names
         self._stratum = None if rows.stratum is None else rows.stratum.name
         self._dtype = np.dtype(dtype_of(rows.X)).name
-        per_attribute = unfair_per_attribute(self.n_unfair, rows.groups.names)
-        self.solver_ = self._choose_solver(rows)
         self._stream: NoisyPower | SummaryStream
-        if self.solver_ == "power":
-            self._stream = self._power(rows, per_attribute, n_rows)
-            return
-        if self.solver_ == "moments":
-            moments = GroupMoments.empty(d, resolution="cells" if self.n_unfair else "pooled")
-            self._stream = SummaryStream.into(moments, decay=float(self.decay))
-            return
-        sketch = GroupSketch.empty(d, rank=self._sketch_rank(rows), rule=self.sketch_rule)
-        self._stream = SummaryStream.into(sketch, decay=float(self.decay))
-
-    def _choose_solver(self, rows: CheckedRows) -> str:
-        """Exact moments wherever they and the solver's copies fit the limit, else the sketch."""
-        if self.solver != "auto":
-            return self.solver
-        cells = 1
-        if self.n_unfair:
-            levels = [max(2, len(a.levels)) for a in rows.groups.attributes]
-            cells = int(np.prod(levels, dtype=float)) * (1 if rows.stratum is None else 2)
-        needed = 8 * rows.X.shape[1] ** 2 * (2 * cells + 2)
-        return "moments" if needed <= parse_bytes(self.memory_limit) else "sketch"
-
-    def _sketch_rank(self, rows: CheckedRows) -> int:
-        if self.sketch_size is not None:
-            return int(self.sketch_size)
-        k = self.n_components if is_count(self.n_components) else 32
-        counts = unfair_per_attribute(self.n_unfair, rows.groups.names)
-        m = sum(
-            counts[a.name] * (1 if len(a.levels) <= 2 else len(a.levels))
-            for a in rows.groups.attributes
-        )
-        return 4 * (int(k or 0) + m)
-
-    def _power(
-        self, rows: CheckedRows, per_attribute: dict[str, int], n_rows: int | None
-    ) -> NoisyPower:
-        d = rows.X.shape[1]
-        b = int(self.block_size or self._default_block(n_rows, d))
-        settings = PowerSettings(
-            n_components=int(self.n_components or 0),
-            n_unfair=per_attribute,
-            match_mean=bool(self.match_mean),
-            difference=self.difference,
-            block_size=b,
-            n_unfair_blocks=int(self.n_unfair_blocks),
-            pca_block_size=int(self.pca_block_size or b),
-            n_pca_blocks=int(self.n_pca_blocks),
-            oversample=int(self.oversample),
-            center=bool(self.center),
-            absent_group=self.absent_group,
-        )
-        check_enough_directions(settings.n_components, d, 0, f"X has {d} columns")
-        strata: tuple[Any, ...] | None = ()
-        if rows.stratum is not None:
-            strata = None
-            if self.criterion == "equal_opportunity":
-                strata = self._strata_so_far(rows.stratum.levels)
-        return NoisyPower(
-            settings,
-            rows.groups.names,
-            d,
-            self._stratum,
-            strata,
-            np.dtype(self._dtype),
-            as_generator(self.random_state),
-        )
-
-    def _default_block(self, n_rows: int | None, d: int) -> int:
-        if n_rows is None:
-            return max(1000, 2 * d)
-        first_stage = self.n_unfair_blocks if self._needs_groups else 0
-        return max(1, n_rows * (self.n_passes or 1) // (first_stage + self.n_pca_blocks))
+        self.solver_, self._stream = start_stream(self, rows, n_rows)
 
     def _passes(self, n_rows: int) -> int:
         """How often `fit` reads data that can be read again."""
@@ -525,9 +408,8 @@ class StreamingMomentMatchingPCA(LinearProjection):
         else:
             finite = _all_finite(rows.X)
             if finite:
-                known = self._known_groups()
                 stream.absorb(*arguments, stratum=rows.stratum)
-                self._note_late_groups(known)
+                self._note_late_groups(stream.late_groups())
         if not finite:
             message = explain_nonfinite(rows.X, self._names(), first_row=self.n_samples_seen_)
             raise ValueError(message)
@@ -537,27 +419,15 @@ class StreamingMomentMatchingPCA(LinearProjection):
             self.n_samples_seen_ += int(rows.X.shape[0])
         self.phase_ = self._phase()
 
-    def _known_groups(self) -> dict[str, set[Any]] | None:
-        stream = self._stream
-        if not isinstance(stream, NoisyPower) or stream.phase == "unfair_subspace":
-            return None
-        if not stream.first.keys:
-            return None
-        return {name: set(stream.first.levels(name)) for name in self._names_seen}
-
-    def _note_late_groups(self, known: dict[str, set[Any]] | None) -> None:
-        now = self._known_groups()
-        for name in self._names_seen if known and now and len(self.summary().counts) else ():
-            late = sorted(now[name] - known[name], key=str)  # type: ignore[index]
-            if late:
-                found = self.__dict__.setdefault("unprotected_groups_", {})
-                found[name] = [*found.get(name, []), *late]
-                warnings.warn(
-                    f"groups {late} of {name!r} first came after the unfair subspace was fixed: "
-                    "the components do not protect them. Start again with rows of all groups.",
-                    UserWarning,
-                    stacklevel=4,
-                )
+    def _note_late_groups(self, late: dict[str, list[Any]]) -> None:
+        if late and late != getattr(self, "unprotected_groups_", None):
+            self.unprotected_groups_ = late
+            warnings.warn(
+                f"groups {late} first came after the unfair subspace was fixed: the components do "
+                "not protect them. Start again with rows of all groups.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _phase(self) -> str:
         if isinstance(self._stream, NoisyPower):
@@ -635,51 +505,8 @@ class StreamingMomentMatchingPCA(LinearProjection):
             self._store_solution(stream.first, stream.unfair, stream.result())
             return
         summary = stream.current()
-        rng = as_generator(self.random_state)
-        strata: tuple[Any, ...] = ()
-        if self._stratum is not None:
-            strata = self._strata_so_far(summary.levels(self._stratum))
-        contrasts = one_versus_rest(summary, self._names_seen, stratum=self._stratum, strata=strata)
-        method = self._method(summary)
-        unfair = unfair_subspace(
-            summary,
-            contrasts,
-            n_unfair=unfair_per_contrast(self.n_unfair, contrasts),
-            match_mean=self.match_mean,
-            difference=self.difference,
-            method=method,
-            rng=rng,
-        )
-        n, d = int(summary.counts.sum()), summary.n_features
-        limit = min(n, d)
-        why = f"X has n_samples={n} and n_features={d}, so at most {limit} directions"
-        if isinstance(summary, GroupSketch):
-            held = sum(map(len, summary.factors)) + len(summary.keys) - 1
-            if held < limit:
-                limit, why = held, f"the sketch holds {held} directions (raise sketch_size)"
-        k = check_n_components(self.n_components)
-        check_enough_directions(k, limit - len(unfair), len(unfair), why)
-        result = constrained_components(
-            summary.covariance(),
-            k,
-            unfair,
-            method=method,
-            max_components=limit - len(unfair),
-            rng=rng,
-        )
-        if not result.converged:
-            warnings.warn(
-                f"{type(self).__name__}: {result.reason}; {len(result.components)} components "
-                "were found.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        self._store_solution(summary, unfair, result)
-
-    def _method(self, summary: GroupMoments | GroupSketch) -> Literal["dense", "lanczos"]:
-        d = summary.n_features
-        few = is_count(self.n_components) and int(self.n_components or 0) < d // 8
-        return "lanczos" if few and d > _DENSE_UP_TO[self.solver_] else "dense"
+        solution = solve_summary(self, summary, self._names_seen, self._stratum)
+        self._store_solution(summary, *solution)
 
     def _store_solution(
         self, summary: GroupMoments | GroupSketch, unfair: Floats, result: SolverResult

@@ -123,6 +123,7 @@ class NoisyPower:
     n_blocks: int = 0
     comparisons: dict[_ContrastKey, Comparison] = field(default_factory=dict)
     unfair: Floats = field(init=False)
+    protected: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     V: NDArray[Any] | None = None
     sums: BlockProducts | None = None
     rotation: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -177,6 +178,14 @@ class NoisyPower:
             if not sides or min(sides) == 0:
                 lacking.append(contrast)
         return lacking
+
+    def late_groups(self) -> dict[str, list[Any]]:
+        """Return, per attribute, the groups that came after the unfair subspace was fixed."""
+        late = {
+            name: [v for v in self.first.levels(name) if v not in levels]
+            for name, levels in self.protected.items()
+        }
+        return {name: found for name, found in late.items() if found}
 
     def finish(self) -> None:
         """Close the block in flight, and the stage, with the rows that have come.
@@ -414,6 +423,7 @@ class NoisyPower:
                 self._contrasts() if self.settings.match_mean else [],
                 [self._directions(c) for c in self.comparisons.values()],
             )
+            self.protected = {name: self.first.levels(name) for name in self.attributes}
         self.phase, self.n_blocks, self.block_rows, self.comparisons = "components", 0, 0, {}
         k, left = self.settings.n_components, self.n_features - len(self.unfair)
         if k > left:
