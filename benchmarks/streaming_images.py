@@ -5,8 +5,8 @@
     python benchmarks/streaming_images.py --peer         # against IncrementalPCA, k = 100
     python benchmarks/streaming_images.py --quick
 
-One channel of 38,804 float32 pixels, m = 2, two blocks in each stage. Rows are drawn from a
-low-rank model with noise whose unfair subspace is known. GFLOP/s count the products XV and XᵀT alone and are
+One channel of 38,804 float32 pixels, m = 2, two blocks in each stage, rows drawn from a low-rank
+model with noise whose unfair subspace is known. GFLOP/s count the products XV and XᵀT alone and are
 compared with this machine's own sgemm at the same shapes, timed in the same run. Memory is the peak
 of a process of its own, above what stands when the first chunk has been drawn.
 """

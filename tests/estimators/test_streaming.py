@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
+from fairpca.estimators.persistence import load_model, save_model
 
 SOLVERS = ["moments", "sketch", "power"]
 
@@ -374,6 +375,17 @@ def test_pickled_in_mid_stream_goes_on_the_same(rng):
         for model in (stream, twin):
             in_batches(model, X[130:], group[130:], 30)
         np.testing.assert_array_equal(stream.components_, twin.components_)
+
+
+def test_model_file_holds_the_components_but_no_stream(rng, tmp_path):
+    X, group, _ = make(rng, n=300)
+    model = in_batches(StreamingMomentMatchingPCA(2), X, group, 100)
+    save_model(model, tmp_path / "m.fairpca")
+    loaded = load_model(tmp_path / "m.fairpca").estimator
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+    with pytest.raises(ValueError, match="partial_fit cannot go on"):
+        loaded.partial_fit(X, sensitive_features=group)
+    loaded.fit(X, sensitive_features=group)
 
 
 def test_sketch_beats_the_power_method_on_the_same_rows(rng):

@@ -295,6 +295,11 @@ class StreamingMomentMatchingPCA(LinearProjection):
             If the batch does not fit the earlier ones or is not finite; it then has no effect.
         """
         first = "_stream" not in self.__dict__
+        if first and "components_" in self.__dict__:
+            raise ValueError(
+                "this model was loaded from a file, which holds what transform needs and not the "
+                "sums of its rows: partial_fit cannot go on. Fit again, or resume a checkpoint."
+            )
         if first:
             self._reset()
         rows = self._validate(X, y, sensitive_features, sample_weight, reset=first, batch=True)
@@ -322,7 +327,7 @@ class StreamingMomentMatchingPCA(LinearProjection):
     def progress(self) -> str:
         """Say in words how far the fit has come, and what it waits for."""
         if "_stream" not in self.__dict__:
-            return "no rows so far"
+            return "ready" if "components_" in self.__dict__ else "no rows so far"
         waits = self._waits_for()
         seen = f"{self.n_samples_seen_:,} rows so far"
         if isinstance(self._stream, NoisyPower):
@@ -349,6 +354,8 @@ class StreamingMomentMatchingPCA(LinearProjection):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __sklearn_is_fitted__(self) -> bool:
+        if "components_" in self.__dict__:
+            return True
         return "_stream" in self.__dict__ and self._waits_for() is None
 
     # Validate
@@ -469,6 +476,8 @@ class StreamingMomentMatchingPCA(LinearProjection):
             )
 
     def _check_ready(self) -> None:
+        if "components_" in self.__dict__:
+            return  # as after loading from a model file, which holds no stream
         self._check_begun()
         waits = self._waits_for()
         if waits:
