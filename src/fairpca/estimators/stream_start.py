@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_stream_parameters", "start_stream"]
 
+_SMALLEST_SKETCH = 48
 _SOLVERS = ("auto", "moments", "power", "sketch")
 
 
@@ -111,7 +112,7 @@ def _sketch_rank(model: StreamingMomentMatchingPCA, rows: CheckedRows) -> int:
         counts[a.name] * (1 if len(a.levels) <= 2 else len(a.levels))
         for a in rows.groups.attributes
     )
-    return 4 * (int(k or 0) + m)
+    return max(_SMALLEST_SKETCH, 4 * (int(k or 0) + m))
 
 
 def _power(model: StreamingMomentMatchingPCA, rows: CheckedRows, n_rows: int | None) -> NoisyPower:

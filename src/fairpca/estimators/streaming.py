@@ -99,7 +99,8 @@ class StreamingMomentMatchingPCA(LinearProjection):
         "power": extend a block until every group has a row, or (the paper's rule) set the second
         moment of an absent group to zero.
     sketch_size : int, default=None
-        "sketch": ℓ, rows kept per cell; None is four times k + m, m summed over comparisons.
+        "sketch": ℓ, rows kept per cell; None is four times k + m, m summed over comparisons, and
+        48 at least.
     sketch_rule : {"power", "frequent_directions"}, default="power"
         "sketch": how rows are condensed; see `GroupSketch`. The second is slower, and its
         `sketch_error_` a guarantee that holds for whatever data.
@@ -409,6 +410,8 @@ class StreamingMomentMatchingPCA(LinearProjection):
         arguments = (rows.X, rows.groups, rows.sample_weight)
         if isinstance(stream, SummaryStream):
             chunk = max(256, _CHUNK_BYTES // (8 * rows.X.shape[1]))
+            if isinstance(stream.summary, GroupSketch):  # each block takes the sketch a step on
+                chunk = min(chunk, max(16 * stream.summary.rank, rows.X.shape[0] // 10))
             finite = rows.X.shape[0] <= chunk or _all_finite(rows.X)
             for part in _parts(rows, chunk) if finite else ():
                 finite = finite and stream.absorb(*part[:3], stratum=part[3])
