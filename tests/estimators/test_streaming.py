@@ -426,7 +426,7 @@ def test_sketch_beats_the_power_method_on_the_same_rows(rng):
         ({"n_components": 8}, "at most 7"),
         ({"n_components": 9, "solver": "power"}, "at most 8"),
         ({"n_components": 8, "solver": "power"}, "at most 7"),
-        ({"n_components": 7, "solver": "sketch", "sketch_size": 2}, "raise sketch_size"),
+        ({"n_components": 7, "solver": "sketch", "sketch_size": 1}, "raise sketch_size"),
     ],
 )
 def test_wrong_parameters_are_named(rng, options, message):
