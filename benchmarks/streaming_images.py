@@ -52,7 +52,7 @@ class ImageStream:
         X = z @ self.loadings
         shared = self.rng.standard_normal((n, 3), dtype=np.float32)
         shared[:, :2] *= np.where(group == 1, 12, 1)[:, None]
-        shared[:, 2] = np.where(group == 1, 1.4, -0.6)
+        shared[:, 2] = np.where(group == 1, 14, -6)
         X += shared @ self.unfair.T
         for start in range(0, n, 64):  # cheap noise: the time is to be ours
             part = X[start : start + 64]

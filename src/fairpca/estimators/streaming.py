@@ -549,7 +549,7 @@ class StreamingMomentMatchingPCA(LinearProjection):
 def _all_finite(X: Any) -> bool:
     """Whether no value is NaN or infinite; the sum tells at once in all but rare cases."""
     with np.errstate(over="ignore", invalid="ignore"):
-        total = X.sum(dtype=np.float64)
+        total = X.sum()
         if np.isfinite(total):
             return True
         return bool(np.isfinite(X.data if hasattr(X, "tocsr") else X).all())

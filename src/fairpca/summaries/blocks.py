@@ -37,23 +37,28 @@ def reference_point(X: Any, rows: NDArray[np.intp]) -> Floats:
 
 
 def centered_blocks(
-    X: Any, rows: NDArray[np.intp], reference: Floats, *, min_rows: int = _MIN_BLOCK_ROWS
+    X: Any,
+    rows: NDArray[np.intp],
+    reference: Floats,
+    *,
+    min_rows: int = _MIN_BLOCK_ROWS,
+    dtype: Any = np.float64,
 ) -> Iterator[tuple[NDArray[np.intp], Floats]]:
-    """Yield row numbers and a float64 copy of those rows less the reference; a reused buffer."""
+    """Yield row numbers and a copy of those rows less the reference; a reused buffer."""
     d = X.shape[1]
-    size = max(min_rows, _BLOCK_BYTES // (8 * max(d, 1)))
-    buffer = np.empty((min(size, len(rows)), d))
+    size = max(min_rows, _BLOCK_BYTES // (np.dtype(dtype).itemsize * max(d, 1)))
+    buffer = np.empty((min(size, len(rows)), d), dtype=dtype)
     contiguous = len(rows) == X.shape[0]
     for start in range(0, len(rows), size):
         chosen = rows[start : start + size]
         block = buffer[: len(chosen)]
         if contiguous:
             raw = dense_rows(X, slice(start, start + size))
-        elif isinstance(X, np.ndarray) and X.dtype == np.float64:
+        elif isinstance(X, np.ndarray) and X.dtype == buffer.dtype:
             raw = np.take(X, chosen, axis=0, out=block, mode="clip")  # spares a fresh copy
         else:
             raw = dense_rows(X, chosen)
-        np.subtract(raw, reference, out=block, dtype=np.float64)
+        np.subtract(raw, reference.astype(dtype), out=block, dtype=dtype)
         yield chosen, block
 
 
@@ -74,9 +79,9 @@ def cell_sums(
     block: Floats, codes: NDArray[np.intp], n_cells: int, weights: Floats | None
 ) -> Floats:
     """Return each cell's weighted sum of rows, shape (n_cells, n_features)."""
-    values = np.ones(len(codes)) if weights is None else weights
+    values = (np.ones(len(codes)) if weights is None else weights).astype(block.dtype)
     if n_cells <= 16:  # a dense product is faster while the indicator is this thin
-        indicator = np.zeros((n_cells, len(codes)))
+        indicator = np.zeros((n_cells, len(codes)), dtype=block.dtype)
         indicator[codes, np.arange(len(codes))] = values
         return indicator @ block
     sparse = scipy.sparse.csr_array((values, (codes, np.arange(len(codes)))), (n_cells, len(codes)))

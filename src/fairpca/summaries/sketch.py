@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.summaries.base import CellKey, Cells, Floats, GroupSummary, split_into_cells
-from fairpca.summaries.blocks import centered_blocks, dense_rows, reference_point
+from fairpca.summaries.blocks import cell_sums, centered_blocks, dense_rows, reference_point
 from fairpca.summaries.moments import GroupMoments, Resolution
 
 __all__ = ["GroupSketch", "SketchRule"]
@@ -29,7 +29,7 @@ _CAPACITY = {"power": 4, "frequent_directions": 2}
 """Rows a factor may grow to before it is shortened, in multiples of the rank."""
 
 _START_SWEEPS = 3
-_MIN_ROWS = {True: 16, False: 256}  # sums need no long blocks, products do
+_REFERENCE_VALUES = 2**19
 _CUT = 1e-13
 
 
@@ -150,9 +150,15 @@ class GroupSketch(GroupSummary):
         if not cells.keys:
             return self
         self._check_attributes(cells.attributes)
-        block_origin = reference_point(cells.X, np.arange(len(cells.codes)))
+        sample = min(len(cells.codes), max(16, _REFERENCE_VALUES // self.n_features))
+        block_origin = reference_point(cells.X, np.arange(sample))
         origin = self.origin if self.keys else block_origin
         parts = dict(zip(self.keys, self._cells(), strict=True))
+        if self.rank == 0:
+            for key, cell in _first_moments(cells, block_origin, block_origin - origin):
+                mine = parts.get(key)
+                parts[key] = cell if mine is None else mine.merged(cell, keep_difference=False)
+            return self._frozen(cells.attributes, parts, origin)
         order = np.argsort(cells.codes, kind="stable")
         bounds = np.cumsum(np.bincount(cells.codes, minlength=len(cells.keys)))[:-1]
         with np.errstate(over="ignore", invalid="ignore"):  # the caller checks `is_finite`
@@ -257,8 +263,6 @@ class GroupSketch(GroupSummary):
     def _joined(self, cell: _Cell, block: _Rows) -> _Cell:
         """Add one cell's rows: in one power step where they are many, else by appending."""
         size = len(block.rows)
-        if self.rank == 0:
-            return cell.merged(block.moments()[0], keep_difference=False)
         room = self.capacity - len(cell.factor) - 1
         if size > room and self.rule == "power" and size > self.rank:
             return _power_joined(cell, block, self.rank)
@@ -364,25 +368,21 @@ class _Rows:
         factor = rows[:0] if len(rows) == 1 else rows
         return _Cell(len(rows), weight, mean + self.shift, (rows**2).sum(axis=0), factor)
 
-    def moments(self, Q: Floats | None = None) -> tuple[_Cell, Floats]:
+    def moments(self, Q: Floats) -> tuple[_Cell, Floats]:
         """Return their cell without a factor, and the scatter's product with Q."""
         d = self.cells.X.shape[1]
         total, squares = np.zeros(d), np.zeros(d)
-        product = np.zeros((d, 0 if Q is None else Q.shape[1]))
-        for chosen, block in centered_blocks(
-            self.cells.X, self.rows, self.reference, min_rows=_MIN_ROWS[Q is None]
-        ):
+        product = np.zeros((d, Q.shape[1]))
+        for chosen, block in centered_blocks(self.cells.X, self.rows, self.reference):
             w = self._weights(chosen)
             total += w @ block
-            if Q is not None:
-                scores = block @ Q
-                scores *= w[:, None]
-                product += block.T @ scores
+            scores = block @ Q
+            scores *= w[:, None]
+            product += block.T @ scores
             squares += w @ np.square(block, out=block)
         weight = float(self._weights(self.rows).sum())
         mean = total / weight
-        if Q is not None:
-            product -= np.outer(total, mean @ Q)
+        product -= np.outer(total, mean @ Q)
         spread = np.maximum(squares - total * mean, 0.0)
         empty = np.zeros((0, d))
         return _Cell(len(self.rows), weight, mean + self.shift, spread, empty), product
@@ -399,6 +399,41 @@ class _Rows:
     def _weights(self, rows: NDArray[np.intp]) -> Floats:
         w = self.cells.sample_weight
         return np.ones(len(rows)) if w is None else w[rows]
+
+
+def _first_moments(
+    cells: Cells, reference: Floats, shift: Floats
+) -> Iterator[tuple[CellKey, _Cell]]:
+    """Yield each cell's mean and column variances, from one sweep over the rows as they come.
+
+    Single-precision rows are summed in single precision a few at a time, about a point near them:
+    that loses no more than the rows themselves have.
+    """
+    n_cells, (n, d) = len(cells.keys), cells.X.shape
+    single = cells.X.dtype == np.float32
+    if single:
+        rounded = reference.astype(np.float32).astype(np.float64)
+        reference, shift = rounded, shift + (rounded - reference)
+    sums, squares = np.zeros((n_cells, d)), np.zeros((n_cells, d))
+    for chosen, block in centered_blocks(
+        cells.X, np.arange(n), reference, min_rows=16, dtype=np.float32 if single else np.float64
+    ):
+        w = None if cells.sample_weight is None else cells.sample_weight[chosen]
+        sums += cell_sums(block, cells.codes[chosen], n_cells, w)
+        squares += cell_sums(np.square(block, out=block), cells.codes[chosen], n_cells, w)
+    means = sums / cells.weights[:, None]
+    spreads = np.maximum(squares - sums * means, 0.0)
+    for i, key in enumerate(cells.keys):
+        yield (
+            key,
+            _Cell(
+                int(cells.counts[i]),
+                float(cells.weights[i]),
+                means[i] + shift,
+                spreads[i],
+                np.zeros((0, d)),
+            ),
+        )
 
 
 def _power_joined(cell: _Cell, block: _Rows, rank: int) -> _Cell:
