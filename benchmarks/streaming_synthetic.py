@@ -4,9 +4,9 @@
     python benchmarks/streaming_synthetic.py --quick
 
 Blocks of 1000 rows, 50 + 50 steps: ε_f and ε_o against the population's exact answer for the plain
-and the mean-matched noisy power method, the fair one and the sketch. Then both against the number of
-rows N, with the slope of log ε over log N: sampling error falls as N^(−1/2), and the variance,
-flat at its maximum, as N^(−1). Writes ``benchmarks/results/streaming_synthetic.md``.
+and the mean-matched noisy power method, the fair one and the sketch. Then ε_f against the
+number of rows N, with the slope of log ε over log N; sampling error falls as N^(−1/2). Writes
+``benchmarks/results/streaming_synthetic.md``.
 """
 
 from __future__ import annotations

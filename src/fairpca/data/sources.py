@@ -207,7 +207,7 @@ class ColumnRoles:
         groups = self.groups
         return RowBlock(
             pa.Table.from_batches([batch.select(features)]),
-            pa.Table.from_batches([batch.select(groups)]) if groups else None,
+            {name: _values(batch, name) for name in groups} if groups else None,
             None if self.sample_weight is None else _values(batch, self.sample_weight),
             None if self.y is None else _values(batch, self.y),
         )
@@ -438,6 +438,11 @@ def _rows(values: Any, rows: slice) -> Any:
 
 def _values(batch: pa.RecordBatch, name: str) -> Any:
     column = batch.column(batch.schema.get_field_index(name))
-    if column.null_count:
+    if not column.null_count and (
+        pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    ):  # by way of the few distinct ones: a Python object for each row would be slow
+        coded = column.dictionary_encode()
+        return np.array(coded.dictionary.to_pylist(), dtype=str)[coded.indices.to_numpy()]
+    if column.null_count or pa.types.is_dictionary(column.type):
         return np.array(column.to_pylist(), dtype=object)
     return column.to_numpy(zero_copy_only=False)
