@@ -14,13 +14,21 @@ from fairpca._version import __version__
 if TYPE_CHECKING:
     from fairpca.estimators.moment_matching import MomentMatchingPCA
     from fairpca.estimators.multigroup import MultigroupPCA
+    from fairpca.estimators.streaming import StreamingMomentMatchingPCA
     from fairpca.estimators.worst_group import WorstGroupPCA
 
-__all__ = ["MomentMatchingPCA", "MultigroupPCA", "WorstGroupPCA", "__version__"]
+__all__ = [
+    "MomentMatchingPCA",
+    "MultigroupPCA",
+    "StreamingMomentMatchingPCA",
+    "WorstGroupPCA",
+    "__version__",
+]
 
 _HOMES = {
     "MomentMatchingPCA": "estimators.moment_matching",
     "MultigroupPCA": "estimators.multigroup",
+    "StreamingMomentMatchingPCA": "estimators.streaming",
     "WorstGroupPCA": "estimators.worst_group",
 }
 

@@ -19,6 +19,17 @@ def supplying_groups(estimator_class):
                 X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
             )
 
+    if hasattr(estimator_class, "partial_fit"):
+
+        def partial_fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+            if sensitive_features is None:
+                sensitive_features = groups_of(X)
+            return super(Supplied, self).partial_fit(
+                X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
+            )
+
+        Supplied.partial_fit = partial_fit
+
     Supplied.__name__ = Supplied.__qualname__ = f"Supplied{estimator_class.__name__}"
     globals()[Supplied.__name__] = Supplied  # where pickle looks for it
     return Supplied

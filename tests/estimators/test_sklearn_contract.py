@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import fairpca
 from tests.estimators.support import supplying_groups
 
-ESTIMATORS = [fairpca.MomentMatchingPCA]
+ESTIMATORS = [fairpca.MomentMatchingPCA, fairpca.StreamingMomentMatchingPCA]
 
 
 @parametrize_with_checks([supplying_groups(cls)(n_components=1) for cls in ESTIMATORS])

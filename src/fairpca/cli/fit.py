@@ -9,15 +9,18 @@ import typer
 
 from fairpca.cli import options
 from fairpca.cli.console import command, note, plain, say
-from fairpca.cli.inputs import load_parts
+from fairpca.cli.fit_blocks import fit_in_blocks
+from fairpca.cli.inputs import load_parts, open_parts
 
 if TYPE_CHECKING:
-    from fairpca.data.roles import TableParts
+    from fairpca.data.roles import Roles
+    from fairpca.data.source import TableSource
 
 __all__ = ["fit"]
 
 METHODS = {
     "moment-matching": "MomentMatchingPCA",
+    "streaming": "StreamingMomentMatchingPCA",
     "multigroup": "MultigroupPCA",
     "worst-group": "WorstGroupPCA",
 }
@@ -29,6 +32,8 @@ UNUSED = {
     "strength": 1.0,
     "criterion": "demographic_parity",
     "loss": "marginal",
+    "solver": "auto",
+    "memory_limit": "1GiB",
     "random_state": None,
 }
 """What an option must be for a method that does not know it; None for anything."""
@@ -45,7 +50,11 @@ def fit(
     categorical: Annotated[list[str] | None, options.CATEGORICAL] = None,
     keep_sensitive: Annotated[bool, options.KEEP_SENSITIVE] = False,
     method: Annotated[
-        str, typer.Option(help=f"The method: {', '.join(METHODS)}.")
+        str,
+        typer.Option(
+            help=f"The method: {', '.join(METHODS)}. streaming reads the file in blocks: it may be "
+            "larger than memory."
+        ),
     ] = "moment-matching",
     n_components: Annotated[
         str,
@@ -87,6 +96,27 @@ def fit(
     ] = True,
     max_categories: Annotated[int | None, options.MAX_CATEGORIES] = None,
     seed: Annotated[int, options.SEED] = 0,
+    solver: Annotated[
+        str, typer.Option(help="streaming: auto, moments (exact), sketch or power (the paper's).")
+    ] = "auto",
+    memory_limit: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE",
+            help="streaming: what exact moments may take, such as 512MiB; a sketch is kept if they "
+            "would take more.",
+        ),
+    ] = "1GiB",
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="streaming: where to keep checkpoints; by default beside the model file, removed "
+            "when it is done."
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="streaming: go on from the last checkpoint.")
+    ] = False,
 ) -> None:
     """Fit a fair PCA to DATA and write it, with the encoding of its columns, to a model file.
 
@@ -100,6 +130,7 @@ def fit(
     """
     from fairpca.data.encoder import TableEncoder
     from fairpca.data.output import check_target
+    from fairpca.data.sizes import parse_bytes
     from fairpca.estimators.persistence import save_model
 
     if method not in METHODS:
@@ -113,10 +144,18 @@ def fit(
         ("--combine-attributes", combine_attributes, ("separate", "intersection")),
         ("--missing-groups", missing_groups, ("error", "unlabelled")),
         ("--missing", missing, ("error", "impute")),
+        ("--solver", solver, ("auto", "moments", "sketch", "power")),
     ):
         options.choice(option, value, values)
+    options.checked("--memory-limit", parse_bytes, memory_limit)
     options.check_distinct(output, data)
     check_target(output)
+    streaming = method == "streaming"
+    if not streaming and (resume or checkpoint is not None):
+        raise typer.BadParameter(
+            "only --method streaming keeps checkpoints.",
+            param_hint="--resume" if resume else "--checkpoint",
+        )
     estimator = _estimator(
         method,
         n_components=options.parse_components(n_components),
@@ -125,35 +164,55 @@ def fit(
         difference=difference,
         strength=strength,
         loss=loss,
+        solver=solver,
+        memory_limit=memory_limit,
         criterion=criterion,
         combine_attributes=combine_attributes,
         missing_groups=missing_groups,
         random_state=seed,
     )
-    given, parts = load_parts(data, sensitive, label, drop, bins, keep_sensitive=keep_sensitive)
     encoder = TableEncoder(
         scale=scale,
         missing=options.choice("--missing", missing, ("error", "impute")),
         categorical=tuple(categorical or ()),
         max_categories=max_categories,
     )
-    X = encoder.fit_transform(parts.features)
+    named = (data, sensitive, label, drop, bins)
+    opened = open_parts(*named, keep_sensitive=keep_sensitive) if streaming else None
+    known = None
+    if opened is None:
+        given, parts = load_parts(*named, keep_sensitive=keep_sensitive)
+        roles, title, known, labels = parts.roles, given.title, given.positive, parts.label
+    else:
+        table, roles = opened
+        title = Path(data).name
+        labels = _label_values(table, roles) if criterion != "demographic_parity" else None
     if criterion != "demographic_parity":
-        estimator.set_params(
-            pos_label=options.match_label(
-                parts.label, positive_label, given.positive, required=True
-            )
-        )
-    estimator.fit(X, parts.label, sensitive_features=parts.sensitive)
-    roles = parts.roles
+        positive = options.match_label(labels, positive_label, known, required=True)
+        estimator.set_params(pos_label=positive)
+    if opened is None:
+        X = encoder.fit_transform(parts.features)
+        estimator.fit(X, parts.label, sensitive_features=parts.sensitive)
+    else:
+        place = checkpoint or output.with_name(f"{output.name}.checkpoint")
+        fit_in_blocks(estimator, encoder, table, roles, checkpoint=place, resume=resume)
     details = {
         "sensitive": list(roles.sensitive),
         "label": roles.label,
         "not_features": dict(roles.excluded),
-        "data": given.title,
+        "data": title,
     }
     save_model(estimator, output, encoder=encoder, details=details)
-    _report(output, estimator, encoder, parts)
+    _report(output, estimator, encoder, roles)
+
+
+def _label_values(table: TableSource, roles: Roles) -> Any:
+    """Return the label column of a file, or None without one."""
+    import numpy as np
+
+    if roles.label is None:
+        return None
+    return np.array(table.read([roles.label])[roles.label].unique().to_pylist(), dtype=object)
 
 
 def _estimator(method: str, **parameters: Any) -> Any:
@@ -170,12 +229,12 @@ def _estimator(method: str, **parameters: Any) -> Any:
     return estimator.set_params(**parameters)
 
 
-def _report(output: Path, estimator: Any, encoder: Any, parts: TableParts) -> None:
+def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
     share = 100 * float(estimator.explained_variance_ratio_.sum())
     say(
         f"{type(estimator).__name__} written to {output}",
-        f"  rows        {parts.features.num_rows}",
-        f"  features    {encoder.n_features_out_} from {len(parts.roles.features)} columns",
+        f"  rows        {estimator.n_samples_seen_}",
+        f"  features    {encoder.n_features_out_} from {len(roles.features)} columns",
     )
     for name, levels in estimator.groups_.items():
         counts = estimator.group_counts_[name]
@@ -192,7 +251,7 @@ def _report(output: Path, estimator: Any, encoder: Any, parts: TableParts) -> No
     if encoder.n_missing_:
         filled = ", ".join(f"{name} ({n})" for name, n in encoder.n_missing_.items())
         note(f"missing values were filled in: {filled}.")
-    note(parts.roles.describe())
+    note(roles.describe())
 
 
 def _certificate(estimator: Any) -> str:

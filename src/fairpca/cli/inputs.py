@@ -14,9 +14,10 @@ from fairpca.cli.console import note
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fairpca.data.roles import TableParts
+    from fairpca.data.roles import Roles, TableParts
+    from fairpca.data.source import TableSource
 
-__all__ = ["Input", "load_input", "load_parts"]
+__all__ = ["Input", "load_input", "load_parts", "open_parts"]
 
 DEFAULT_DATASET = "german_credit"
 
@@ -61,6 +62,12 @@ def load_input(data: str | None, sensitive: Sequence[str]) -> Input:
     return _bundled(known[name], sensitive)
 
 
+def _is_bundled(data: str) -> bool:
+    from fairpca.data import bundle
+
+    return data.replace("-", "_") in {info.name for info in bundle.list_datasets()}
+
+
 def _columns_needed(source: Any, sensitive: Sequence[str]) -> list[str]:
     return [*source.column_names, *(s for s in sensitive if s in source.index_names)]
 
@@ -99,22 +106,62 @@ def load_parts(
     typer.BadParameter
         If no sensitive column is named, or a ``--bin`` is malformed.
     """
-    from fairpca.data.roles import assign_roles, parse_edges, split_table
+    from fairpca.data.roles import split_table
+
+    given = load_input(data, sensitive or ())
+    roles = _roles(given, given.table.column_names, sensitive, label, drop, bins, keep_sensitive)
+    return given, split_table(given.table, roles)
+
+
+def open_parts(
+    data: str,
+    sensitive: Sequence[str] | None,
+    label: str | None,
+    drop: Sequence[str] | None,
+    bins: Sequence[str] | None,
+    *,
+    keep_sensitive: bool,
+) -> tuple[TableSource, Roles] | None:
+    """Look at a file and decide its columns' roles without reading its rows; see `load_parts`.
+
+    None for a bundled data set.
+    """
+    from fairpca.data.tables import open_table
+
+    if not Path(data).exists() and _is_bundled(data):
+        return None
+    table = open_table(data)
+    for remark in table.notes:
+        note(f"{data}: {remark}.")
+    nothing = Input(None, Path(data).name)
+    names = _columns_needed(table, sensitive or ())
+    return table, _roles(nothing, names, sensitive, label, drop, bins, keep_sensitive)
+
+
+def _roles(
+    given: Input,
+    column_names: Sequence[str],
+    sensitive: Sequence[str] | None,
+    label: str | None,
+    drop: Sequence[str] | None,
+    bins: Sequence[str] | None,
+    keep_sensitive: bool,
+) -> Roles:
+    from fairpca.data.roles import assign_roles, parse_edges
 
     try:
         edges = dict(parse_edges(text) for text in bins or ())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--bin") from error
-    given = load_input(data, sensitive or ())
     chosen = tuple(sensitive or ()) or (() if edges else given.sensitive)
     if not (chosen or edges):
         raise typer.BadParameter(
             f"name at least one column that says which group a row belongs to. {given.title} has "
-            f"the columns {', '.join(given.table.column_names[:20])}.",
+            f"the columns {', '.join(column_names[:20])}.",
             param_hint="--sensitive",
         )
-    roles = assign_roles(
-        given.table.column_names,
+    return assign_roles(
+        column_names,
         sensitive=chosen,
         label=label or given.label,
         drop={**given.drop, **dict.fromkeys(drop or (), "dropped")},
@@ -122,4 +169,3 @@ def load_parts(
         edges=edges,
         where=given.title,
     )
-    return given, split_table(given.table, roles)

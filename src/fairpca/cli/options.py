@@ -87,7 +87,7 @@ def choice(option: str, value: str, values: tuple[Value, ...]) -> Value:
     raise typer.BadParameter(f"{value!r} is not one of {', '.join(values)}.", param_hint=option)
 
 
-def checked(option: str, check: Callable[[Path], object], path: Path) -> None:
+def checked(option: str, check: Callable[[Any], object], value: Any) -> None:
     """Turn a ValueError about an option's value into wrong use of the command.
 
     Raises
@@ -96,7 +96,7 @@ def checked(option: str, check: Callable[[Path], object], path: Path) -> None:
         If the check raises ValueError.
     """
     try:
-        check(path)
+        check(value)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
 

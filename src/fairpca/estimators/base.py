@@ -31,6 +31,7 @@ __all__ = [
     "check_enough_directions",
     "check_n_components",
     "deterministic_signs",
+    "dtype_of",
     "is_count",
 ]
 
@@ -73,6 +74,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     _needs_groups: ClassVar[bool] = True
     components_: NDArray[Any]
     mean_: NDArray[Any]
+    criterion: str
 
     def fit_transform(
         self,
@@ -167,11 +169,18 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return tags
 
     def _validate(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, *, reset: bool = True
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        *,
+        reset: bool = True,
+        batch: bool = False,
     ) -> CheckedRows:
-        """Check everything ``fit`` was given."""
+        """Check everything ``fit`` was given, or one batch, which may lack rows and groups."""
         index = index_of(X)
-        X = self._validate_matrix(X, reset=reset)
+        X = self._validate_matrix(X, reset=reset, min_rows=1 if batch else 2)
         n_samples = X.shape[0]
         if sensitive_features is None and not self._needs_groups:
             groups = Groups((), n_samples)
@@ -180,6 +189,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 sensitive_features,
                 n_samples=n_samples,
                 index=index,
+                min_groups=0 if batch else 2,
                 missing=getattr(self, "missing_groups", "error"),
                 combine=getattr(self, "combine_attributes", "separate"),
             )
@@ -195,7 +205,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         stratum, strata = self._label(y, groups, index)
         return CheckedRows(X, groups, sample_weight, stratum, strata)
 
-    def _validate_matrix(self, X: Any, *, reset: bool) -> Any:
+    def _validate_matrix(self, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
         X = validate_data(
             self,
             as_matrix(X, user=type(self).__name__),
@@ -203,7 +213,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             accept_sparse="csr",
             dtype="numeric",
             ensure_all_finite=False,  # seen in the sums, at no cost, and explained there
-            ensure_min_samples=2 if reset else 1,
+            ensure_min_samples=min_rows,
         )
         return X.astype(np.float64) if X.dtype == object else X
 
@@ -229,10 +239,11 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if (codes < 0).any():
             raise ValueError(f"y has {(codes < 0).sum()} missing labels.")
         name = "y" if "y" not in groups.names else "y (label)"
-        stratum = Attribute(name, levels, codes)
-        if criterion == "equalized_odds":
-            return stratum, levels
-        return stratum, (self._positive(levels),)
+        return Attribute(name, levels, codes), self._strata(levels)
+
+    def _strata(self, levels: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the labels within which groups are compared, of those that y has."""
+        return levels if self.criterion == "equalized_odds" else (self._positive(levels),)
 
     def _positive(self, levels: tuple[Any, ...]) -> Any:
         positive = getattr(self, "pos_label", None)
@@ -265,18 +276,33 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         total : float
             Variance of all columns together.
         """
-        dtype = np.float32 if rows.X.dtype == np.float32 else np.float64
-        self.components_ = deterministic_signs(components).astype(dtype)
+        self._store_projection(components, mean, variances, total, dtype_of(rows.X))
+        self.groups_ = {a.name: np.array(a.levels) for a in rows.groups.attributes}
+        self.group_counts_ = {a.name: a.counts for a in rows.groups.attributes}
+        self.n_samples_seen_ = int(rows.X.shape[0])
+        return self
+
+    def _store_projection(
+        self,
+        components: NDArray[Any],
+        mean: Floats,
+        variances: Floats,
+        total: float,
+        dtype: type[np.floating[Any]],
+    ) -> None:
+        """Set what `transform` needs; parameters as in `_store`."""
+        self.components_ = deterministic_signs(components).astype(dtype, copy=False)
         self.mean_ = mean.astype(dtype)
         self.explained_variance_ = np.maximum(variances, 0.0).astype(dtype)
         self.explained_variance_ratio_ = (
             np.clip(variances / total if total > 0 else 0.0 * variances, 0.0, 1.0)
         ).astype(dtype)
         self.n_components_ = len(components)
-        self.groups_ = {a.name: np.array(a.levels) for a in rows.groups.attributes}
-        self.group_counts_ = {a.name: a.counts for a in rows.groups.attributes}
-        self.n_samples_seen_ = int(rows.X.shape[0])
-        return self
+
+
+def dtype_of(X: Any) -> type[np.floating[Any]]:
+    """Return the precision of results for such data: float32 for float32, else float64."""
+    return np.float32 if X.dtype == np.float32 else np.float64
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

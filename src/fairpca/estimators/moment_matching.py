@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -26,7 +26,7 @@ from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.rows import GroupRows, row_space
 
-__all__ = ["MomentMatchingPCA"]
+__all__ = ["MomentMatchingPCA", "check_n_unfair", "unfair_per_attribute", "unfair_per_contrast"]
 
 _DENSE_UP_TO = 500
 _MOMENTS_UP_TO = 5000
@@ -214,10 +214,7 @@ class MomentMatchingPCA(LinearProjection):
         strength: Any = self.strength
         if not isinstance(strength, int | float | np.number) or not 0 <= strength <= 1:
             raise ValueError(f"strength must be in [0, 1]; got {self.strength!r}.")
-        counts = self.n_unfair
-        for m in counts.values() if isinstance(counts, Mapping) else [counts]:
-            if not is_count(m) or m < 0:
-                raise ValueError(f"n_unfair must be a whole number of at least 0; got {m!r}.")
+        check_n_unfair(self.n_unfair)
 
     def _summarise(self, rows: CheckedRows) -> _Summary:
         n, d = rows.X.shape
@@ -266,7 +263,7 @@ class MomentMatchingPCA(LinearProjection):
         unfair = unfair_subspace(
             moments,
             contrasts,
-            n_unfair=self._counts(contrasts),
+            n_unfair=unfair_per_contrast(self.n_unfair, contrasts),
             match_mean=self.match_mean,
             difference=self.difference,
             method=summary.method,
@@ -312,16 +309,37 @@ class MomentMatchingPCA(LinearProjection):
             covariance.trace(),
         )
 
-    def _counts(self, contrasts: list[Contrast]) -> list[int]:
-        if not isinstance(self.n_unfair, Mapping):
-            return [int(self.n_unfair)] * len(contrasts)
-        names = {contrast.attribute for contrast in contrasts}
-        unknown = sorted(set(self.n_unfair) - names)
-        if unknown:
-            raise ValueError(
-                f"n_unfair names unknown attributes {unknown}; there are {sorted(names)}."
-            )
-        return [int(self.n_unfair.get(contrast.attribute, 0)) for contrast in contrasts]
+
+def check_n_unfair(n_unfair: Any) -> None:
+    """Raise ValueError unless `n_unfair` is a count, or counts by attribute."""
+    for m in n_unfair.values() if isinstance(n_unfair, Mapping) else [n_unfair]:
+        if not is_count(m) or m < 0:
+            raise ValueError(f"n_unfair must be a whole number of at least 0; got {m!r}.")
+
+
+def unfair_per_attribute(n_unfair: int | Mapping[str, int], names: Iterable[str]) -> dict[str, int]:
+    """Return m for each attribute.
+
+    Raises
+    ------
+    ValueError
+        If `n_unfair` names an attribute that does not exist.
+    """
+    names = sorted(set(names))
+    if not isinstance(n_unfair, Mapping):
+        return dict.fromkeys(names, int(n_unfair))
+    unknown = sorted(set(n_unfair) - set(names))
+    if unknown:
+        raise ValueError(f"n_unfair names unknown attributes {unknown}; there are {names}.")
+    return {name: int(n_unfair.get(name, 0)) for name in names}
+
+
+def unfair_per_contrast(
+    n_unfair: int | Mapping[str, int], contrasts: Sequence[Contrast]
+) -> list[int]:
+    """Return m for each comparison; see `unfair_per_attribute`."""
+    counts = unfair_per_attribute(n_unfair, (c.attribute for c in contrasts))
+    return [counts[c.attribute] for c in contrasts]
 
 
 @dataclass(frozen=True, eq=False)

@@ -178,6 +178,7 @@ def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
     """Return an estimator's class, parameters and fitted attributes in terms of JSON."""
     kind = type(estimator)
     module = _module_of(kind)
+    getattr(estimator, "components_", None)  # streaming estimators work it out when asked
     attributes = {
         name: value for name, value in vars(estimator).items() if _ATTRIBUTE.fullmatch(name)
     }

@@ -8,7 +8,7 @@ Eq. (1)–(2)). The solution is the top-k eigenvectors of (I − UᵀU) Σ (I �
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
@@ -22,7 +22,14 @@ from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, GroupSummary, QuadraticForm
 from fairpca.summaries.contrasts import Contrast
 
-__all__ = ["Difference", "Method", "constrained_components", "unfair_subspace"]
+__all__ = [
+    "Difference",
+    "Method",
+    "constrained_components",
+    "rank_floor",
+    "span_of_directions",
+    "unfair_subspace",
+]
 
 Difference = Literal["second_moment", "covariance"]
 Method = Literal["dense", "lanczos"]
@@ -73,14 +80,36 @@ def unfair_subspace(
         for contrast, m in zip(contrasts, counts, strict=True)
         if m
     ]
+    return span_of_directions(summary, contrasts if match_mean else (), directions)
+
+
+def span_of_directions(
+    summary: GroupSummary, contrasts: Sequence[Contrast], directions: Sequence[Floats]
+) -> Floats:
+    """Return orthonormal rows spanning given directions and the contrasts' mean differences.
+
+    Parameters
+    ----------
+    summary : GroupSummary
+        The data's first moments.
+    contrasts : sequence of Contrast
+        The comparisons whose mean differences are taken; none to take none.
+    directions : sequence of ndarray of shape (n_features, m)
+        Unit columns.
+    """
     d = summary.n_features
     basis = _span(np.concatenate(directions, axis=1), _IN_SPAN) if directions else np.zeros((d, 0))
-    if match_mean and contrasts:
+    if contrasts:
         means = _mean_differences(summary, contrasts)
         means = means - basis @ (basis.T @ means)
         basis = np.concatenate([basis, _span(means, _IN_SPAN)], axis=1)
         basis = orthonormalize(basis) if basis.shape[1] else basis
     return np.ascontiguousarray(basis.T)
+
+
+def rank_floor(d: int, dtype: Any = np.float64) -> float:
+    """Eigenvalues of a d × d difference below this share of the traces are rounding."""
+    return max(8 * float(np.finfo(dtype).eps) * d, _RANK_TOLERANCE)
 
 
 def constrained_components(
@@ -175,8 +204,7 @@ def _difference_eigenvectors(
             form.matmat, summary.n_features, m, "magnitude", rng=rng
         )
     # What rounding alone puts into a difference of two equal matrices is not a direction.
-    noise = 8 * np.finfo(np.float64).eps * summary.n_features
-    floor = max(noise, _RANK_TOLERANCE) * max(inside.trace(), outside.trace())
+    floor = rank_floor(summary.n_features) * max(inside.trace(), outside.trace())
     return vectors[:, np.abs(values) > floor]
 
 
@@ -259,7 +287,8 @@ def _lanczos_components(
     rng: np.random.Generator,
 ) -> tuple[Floats, bool]:
     """K leading eigenvectors; for a share of the variance, more of them until they hold it."""
-    k = n_components if isinstance(n_components, int) else min(16, limit)
+    limit = min(limit, d - 1)
+    k = min(16, limit) if isinstance(n_components, float) else n_components or limit
     while True:
         values, V, converged = lanczos_eigenpairs(product, d, k, rng=rng)
         count = _count(values, n_components, available)

@@ -30,6 +30,8 @@ class Contrast:
         Cells of the group, and of the attribute's other groups.
     reference : ndarray of bool, shape (n_cells,)
         All cells of the stratum, labelled or not: their mean is the centre of second moments.
+    value : hashable or None
+        The stratum's label; None without strata.
     """
 
     attribute: str
@@ -37,6 +39,7 @@ class Contrast:
     inside: Mask
     outside: Mask
     reference: Mask
+    value: Label | None = None
 
 
 def one_versus_rest(
@@ -45,6 +48,7 @@ def one_versus_rest(
     *,
     stratum: str | None = None,
     strata: Sequence[Label] = (),
+    allow_empty: bool = False,
 ) -> list[Contrast]:
     """List the comparisons that the attributes call for.
 
@@ -58,11 +62,13 @@ def one_versus_rest(
         The summary's attribute that holds the label.
     strata : sequence of hashable
         Compare within each of these values of `stratum`; without one, over all rows.
+    allow_empty : bool
+        Whether a side may have no rows, as while rows are still to come.
 
     Raises
     ------
     ValueError
-        If a group has no rows in a stratum.
+        If a group has no rows in a stratum, unless that is allowed.
     """
     references = (
         [(None, summary.everything)]
@@ -78,8 +84,9 @@ def one_versus_rest(
                 others = [other for other in levels if other != level]
                 outside = reference & summary.cells(attribute, others)
                 for cells, name in ((inside, level), (outside, others)):
-                    _check_rows(summary, cells, attribute, name, stratum, value)
-                contrasts.append(Contrast(attribute, level, inside, outside, reference))
+                    if not allow_empty:
+                        _check_rows(summary, cells, attribute, name, stratum, value)
+                contrasts.append(Contrast(attribute, level, inside, outside, reference, value))
     return contrasts
 
 

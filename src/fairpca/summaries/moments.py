@@ -7,28 +7,27 @@ common offset of the data costs no digits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.summaries.base import CellKey, Cells, Floats, GroupSummary, split_into_cells
+from fairpca.summaries.blocks import (
+    REFERENCE_ROWS,
+    cell_sums,
+    centered_blocks,
+    reference_point,
+    weight_rows,
+)
 
 __all__ = ["GroupMoments", "Resolution"]
 
 Resolution = Literal["cells", "pooled"]
 """Keep one scatter matrix per cell, or only their sum (all that matching means needs)."""
-
-_BLOCK_BYTES = (
-    8 * 2**20
-)  # a block of rows in flight: fits the cache, long enough for full BLAS speed
-_MIN_BLOCK_ROWS = 256
-_REFERENCE_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +178,10 @@ class GroupMoments(GroupSummary):
             self, keys=keys, counts=counts, weights=weights, means=means, scatter=scatter
         )
 
+    def scaled(self, factor: float) -> GroupMoments:
+        """Return the summary with all weights multiplied by a positive factor."""
+        return replace(self, weights=self.weights * factor, scatter=self.scatter * factor)
+
     def is_finite(self) -> bool:
         """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
         with np.errstate(invalid="ignore"):  # infinities of both signs
@@ -246,11 +249,11 @@ def _scatter_by_cell(cells: Cells) -> tuple[Floats, Floats, Floats]:
     ends = np.cumsum(np.bincount(cells.codes, minlength=n_cells))
     for cell, end in enumerate(ends):
         rows = order[ends[cell - 1] if cell else 0 : end]
-        references[cell] = _reference(cells.X, rows)
-        for chosen, block in _blocks(cells.X, rows, references[cell]):
+        references[cell] = reference_point(cells.X, rows)
+        for chosen, block in centered_blocks(cells.X, rows, references[cell]):
             w = None if cells.sample_weight is None else cells.sample_weight[chosen]
             means[cell] += (np.ones(len(block)) if w is None else w) @ block
-            _add_gram(_weighted(block, w), scatter[cell])
+            _add_gram(weight_rows(block, w), scatter[cell])
         means[cell] /= cells.weights[cell]
         _add_gram(means[cell : cell + 1], scatter[cell], -cells.weights[cell])
         _mirror(scatter[cell])
@@ -260,73 +263,17 @@ def _scatter_by_cell(cells: Cells) -> tuple[Floats, Floats, Floats]:
 def _scatter_pooled(cells: Cells) -> tuple[Floats, Floats, Floats]:
     """Return the origin, each cell's mean, and the sum of the cells' scatters."""
     n_cells, (n, d) = len(cells.keys), cells.X.shape
-    origin = _reference(cells.X, np.arange(min(n, _REFERENCE_ROWS)))
+    origin = reference_point(cells.X, np.arange(min(n, REFERENCE_ROWS)))
     sums, scatter = np.zeros((n_cells, d)), np.zeros((1, d, d))
-    for chosen, block in _blocks(cells.X, np.arange(n), origin):
+    for chosen, block in centered_blocks(cells.X, np.arange(n), origin):
         w = None if cells.sample_weight is None else cells.sample_weight[chosen]
-        sums += _cell_sums(block, cells.codes[chosen], n_cells, w)
-        _add_gram(_weighted(block, w), scatter[0])
+        sums += cell_sums(block, cells.codes[chosen], n_cells, w)
+        _add_gram(weight_rows(block, w), scatter[0])
     means = sums / cells.weights[:, None]
     for weight, mean in zip(cells.weights, means, strict=True):
         _add_gram(mean[None, :], scatter[0], -weight)
     _mirror(scatter[0])
     return origin, means, scatter
-
-
-def _reference(X: Any, rows: NDArray[np.intp]) -> Floats:
-    """Return a point about which sums may be taken without losing digits: an early mean.
-
-    Scatter about it exceeds the scatter sought by at most about n / `_REFERENCE_ROWS`, whatever the
-    order of the rows, for the early rows are part of the data.
-    """
-    mean: Floats = _dense_rows(X, rows[:_REFERENCE_ROWS]).mean(axis=0, dtype=np.float64)
-    return mean
-
-
-def _blocks(
-    X: Any, rows: NDArray[np.intp], reference: Floats
-) -> Iterator[tuple[NDArray[np.intp], Floats]]:
-    """Yield row numbers and a float64 copy of those rows less the reference; a reused buffer."""
-    d = X.shape[1]
-    size = max(_MIN_BLOCK_ROWS, _BLOCK_BYTES // (8 * max(d, 1)))
-    buffer = np.empty((min(size, len(rows)), d))
-    contiguous = len(rows) == X.shape[0]
-    for start in range(0, len(rows), size):
-        chosen = rows[start : start + size]
-        block = buffer[: len(chosen)]
-        if contiguous:
-            raw = _dense_rows(X, slice(start, start + size))
-        elif isinstance(X, np.ndarray) and X.dtype == np.float64:
-            raw = np.take(X, chosen, axis=0, out=block, mode="clip")  # spares a fresh copy
-        else:
-            raw = _dense_rows(X, chosen)
-        np.subtract(raw, reference, out=block, dtype=np.float64)
-        yield chosen, block
-
-
-def _weighted(block: Floats, weights: Floats | None) -> Floats:
-    """Scale rows by the roots of their weights, in place."""
-    if weights is not None:
-        block *= np.sqrt(weights)[:, None]
-    return block
-
-
-def _dense_rows(X: Any, rows: Any) -> NDArray[Any]:
-    chosen = X[rows]
-    return chosen.toarray() if scipy.sparse.issparse(chosen) else np.asarray(chosen)
-
-
-def _cell_sums(
-    block: Floats, codes: NDArray[np.intp], n_cells: int, weights: Floats | None
-) -> Floats:
-    values = np.ones(len(codes)) if weights is None else weights
-    if n_cells <= 16:  # a dense product is faster while the indicator is this thin
-        indicator = np.zeros((n_cells, len(codes)))
-        indicator[codes, np.arange(len(codes))] = values
-        return indicator @ block
-    sparse = scipy.sparse.csr_array((values, (codes, np.arange(len(codes)))), (n_cells, len(codes)))
-    sums: Floats = sparse @ block
-    return sums
 
 
 def _add_gram(block: Floats, scatter: Floats, scale: float = 1.0) -> None:

@@ -1,0 +1,84 @@
+"""``fairpca fit --method streaming``: files larger than memory, checkpoints, and a progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairpca.cli.console import err, note
+
+if TYPE_CHECKING:
+    from fairpca.data.encoder import TableEncoder
+    from fairpca.data.roles import Roles
+    from fairpca.data.source import TableSource
+    from fairpca.estimators.stream_fit import StreamProgress
+
+__all__ = ["fit_in_blocks"]
+
+CHECKPOINT_SECONDS = 30.0
+
+
+def fit_in_blocks(
+    estimator: Any,
+    encoder: TableEncoder,
+    table: TableSource,
+    roles: Roles,
+    *,
+    checkpoint: Path,
+    resume: bool,
+) -> None:
+    """Learn the encoding in one pass over the file and the components in the next ones."""
+    from fairpca.data.encoded import EncodedTable
+    from fairpca.estimators.stream_fit import fit_stream
+
+    if resume and not any(checkpoint.parent.glob(f"{checkpoint.name}.[ab]")):
+        note(f"there is no checkpoint {checkpoint}: starting from the first row.")
+    with _bar() as (_, update):
+        source = EncodedTable.learn(
+            table, roles, encoder, lambda share: update("Reading columns", share, "")
+        )
+    with _bar() as (_, update):
+
+        def tell(progress: StreamProgress) -> None:
+            share = progress.rows / progress.total_rows if progress.total_rows else 0.0
+            waiting = progress.waiting / progress.seconds if progress.seconds else 0.0
+            update(
+                "Fitting",
+                share,
+                f"{progress.rows_per_second:,.0f} rows/s, reading {100 * waiting:.0f} % of the "
+                "time",
+            )
+
+        fit_stream(
+            estimator,
+            source,
+            checkpoint=checkpoint,
+            every=CHECKPOINT_SECONDS,
+            resume=resume,
+            progress=tell,
+        )
+
+
+@contextmanager
+def _bar() -> Iterator[tuple[Any, Callable[[str, float, str], None]]]:
+    """Show a bar on a terminal, and nothing elsewhere."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    console = err()
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        Remaining(),
+        TextColumn("{task.fields[speed]}", markup=False),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
+        task = shown.add_task("", total=1.0, speed="")
+
+        def update(description: str, share: float, speed: str) -> None:
+            shown.update(task, description=description, completed=share, speed=speed)
+
+        yield shown, update

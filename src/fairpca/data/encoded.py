@@ -1,0 +1,80 @@
+"""The rows of a data file, taken apart by role and encoded, as row blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from fairpca.data.encoder import TableEncoder, UnseenValues
+from fairpca.data.roles import Roles, TableParts, split_table
+from fairpca.data.source import TableSource
+from fairpca.data.sources import RowBlock, RowSource
+
+__all__ = ["EncodedTable"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EncodedTable(RowSource):
+    """A data file read block by block through an encoder.
+
+    Parameters
+    ----------
+    name, n_rows, rereadable
+        See `RowSource`.
+    table : TableSource
+        The file.
+    roles : Roles
+        What its columns are.
+    encoder : TableEncoder
+        Fitted, by `learn` for example.
+    """
+
+    table: TableSource
+    roles: Roles
+    encoder: TableEncoder
+
+    @classmethod
+    def learn(
+        cls,
+        table: TableSource,
+        roles: Roles,
+        encoder: TableEncoder,
+        progress: Callable[[float], None] | None = None,
+    ) -> EncodedTable:
+        """Fit an encoder in one pass over the file, and return the source of encoded rows.
+
+        Parameters
+        ----------
+        table, roles : TableSource, Roles
+            The file and its columns.
+        encoder : TableEncoder
+            Not fitted yet.
+        progress : callable, optional
+            Called with the share of the file read, in [0, 1].
+        """
+        for batch in table.blocks(_columns(roles), progress=progress):
+            encoder.partial_fit(pa.Table.from_batches([batch]).select(list(roles.features)))
+        rows = encoder.n_samples_seen_
+        return cls(name=str(table.path), n_rows=rows, table=table, roles=roles, encoder=encoder)
+
+    def blocks(self, start: int = 0) -> Iterator[RowBlock]:
+        """See `RowSource.blocks`."""
+        unseen = UnseenValues()
+        for parts in islice(self.parts(), start, None):
+            X = self.encoder.encode(parts.features, unseen)
+            yield RowBlock(X, dict(parts.sensitive), None, parts.label)
+
+    def parts(self) -> Iterator[TableParts]:
+        """Yield the blocks, taken apart and not yet encoded."""
+        types: dict[str, Any] = self.encoder.column_types
+        for batch in self.table.blocks(_columns(self.roles), types=types):
+            yield split_table(pa.Table.from_batches([batch]), self.roles)
+
+
+def _columns(roles: Roles) -> list[str]:
+    label = [] if roles.label is None else [roles.label]
+    return list(dict.fromkeys([*roles.features, *roles.sensitive_columns, *label]))

@@ -1,0 +1,227 @@
+"""Fitting a streaming estimator to a row source: passes, progress, checkpoints and resuming.
+
+After every block the whole state is known; a checkpoint holds it exactly, together with the place
+in the source, so that a fit which was killed ends with the very bits of one which was not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fairpca.data.checkpoint import CheckpointError, CheckpointFile
+from fairpca.data.sources import RowBlock, RowSource, prefetched
+from fairpca.estimators.stream_state import pack_state, unpack_state
+
+if TYPE_CHECKING:
+    from fairpca.estimators.streaming import StreamingMomentMatchingPCA
+
+__all__ = ["StreamProgress", "fit_stream"]
+
+_T = TypeVar("_T", bound="StreamingMomentMatchingPCA")
+
+
+@dataclass(frozen=True)
+class StreamProgress:
+    """How far a fit has come, after each block.
+
+    Parameters
+    ----------
+    rows : int
+        Rows taken in all passes.
+    total_rows : int or None
+        Rows of all passes together, where they are known.
+    seconds, waiting : float
+        Wall time since this run began; of it, time spent waiting for the next block.
+    text : str
+        The estimator's own words.
+    """
+
+    rows: int
+    total_rows: int | None
+    seconds: float
+    waiting: float
+    text: str
+
+    @property
+    def rows_per_second(self) -> float:
+        """Mean speed of this run."""
+        return self.rows / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated time to go, None where the number of rows is unknown."""
+        if self.total_rows is None or not self.rows:
+            return None
+        return (self.total_rows - self.rows) * self.seconds / self.rows
+
+
+@dataclass
+class _Place:
+    """Where a fit is in its source."""
+
+    number: int = 0  # of the pass
+    block: int = 0  # blocks taken in this pass
+    rows: int = 0  # rows taken in this pass
+    all_rows: int = 0
+    passes: int = 1
+
+
+def fit_stream(
+    estimator: _T,
+    source: RowSource,
+    *,
+    checkpoint: str | Path | None = None,
+    every: float = 60.0,
+    resume: bool = False,
+    progress: Callable[[StreamProgress], None] | None = None,
+    prefetch: int = 2,
+) -> _T:
+    """Fit an estimator to a source, in as many passes as it asks for.
+
+    Parameters
+    ----------
+    estimator : StreamingMomentMatchingPCA
+        What to fit; it starts afresh, or where the checkpoint left it.
+    source : RowSource
+        Where rows come from.
+    checkpoint : str or Path, optional
+        Where to keep two checkpoints (``….a`` and ``….b``), removed when the fit ends well.
+    every : float
+        Seconds between checkpoints; 0 for one after each block.
+    resume : bool
+        Go on from the checkpoint if there is one.
+    progress : callable, optional
+        Called with a `StreamProgress` after each block.
+    prefetch : int
+        Blocks to read ahead in a thread; 0 for none.
+
+    Returns
+    -------
+    estimator
+        Fitted; the same bits, whether interrupted or not.
+
+    Raises
+    ------
+    CheckpointError
+        If the checkpoint is of another fit, or both copies are damaged.
+    ValueError
+        As `fit`; and if a source that can be read once is to be resumed.
+    """
+    keeper = None if checkpoint is None else CheckpointFile(Path(checkpoint))
+    place = _resumed(estimator, source, keeper) if resume and keeper else None
+    if place is None:
+        estimator._reset()
+        place = _Place()
+    started = saved = time.monotonic()
+    waiting, rows_before = 0.0, place.all_rows
+    while place.number < place.passes:
+        if place.number and not place.block and not estimator._another_pass():
+            break
+        blocks = source.blocks(place.block)
+        for block, waited in _timed(prefetched(blocks, prefetch) if prefetch else blocks):
+            waiting += waited
+            _take(estimator, block, source, place)
+            now = time.monotonic()
+            if progress is not None:
+                total = None if source.n_rows is None else source.n_rows * place.passes
+                progress(
+                    StreamProgress(
+                        place.all_rows - rows_before,
+                        None if total is None else total - rows_before,
+                        now - started,
+                        waiting,
+                        estimator.progress(),
+                    )
+                )
+            if keeper is not None and now - saved >= every:
+                _save(estimator, source, keeper, place)
+                saved = time.monotonic()
+        if place.number == 0:
+            if not place.block:
+                raise ValueError(f"{source.name} has no rows.")
+            place.passes = estimator._passes(place.rows) if source.rereadable else 1
+        place.number, place.block, place.rows = place.number + 1, 0, 0
+    estimator._finish()
+    if keeper is not None:
+        keeper.remove()
+    return estimator
+
+
+def _timed(blocks: Iterator[RowBlock]) -> Iterator[tuple[RowBlock, float]]:
+    """Yield blocks with the seconds it took to get them; stops the reader whatever happens."""
+    try:
+        while True:
+            asked = time.monotonic()
+            block = next(blocks, None)
+            if block is None:
+                return
+            yield block, time.monotonic() - asked
+    finally:
+        if hasattr(blocks, "close"):
+            blocks.close()
+
+
+def _take(
+    estimator: StreamingMomentMatchingPCA, block: RowBlock, source: RowSource, place: _Place
+) -> None:
+    first = "_stream" not in estimator.__dict__
+    try:
+        rows = estimator._validate(
+            block.X,
+            block.y,
+            block.sensitive_features,
+            block.sample_weight,
+            reset=first,
+            batch=True,
+        )
+        if first:
+            known = source.n_rows if source.rereadable else None
+            estimator._begin(rows, n_rows=known)
+            if known is not None:
+                place.passes = estimator._passes(known)
+        estimator._absorb(rows)
+    except ValueError as error:
+        where = f"rows {place.rows:,} to {place.rows + block.n_rows - 1:,} of {source.name}"
+        raise ValueError(f"{where}: {error}") from error
+    place.block += 1
+    place.rows += block.n_rows
+    place.all_rows += block.n_rows
+
+
+def _save(
+    estimator: StreamingMomentMatchingPCA,
+    source: RowSource,
+    keeper: CheckpointFile,
+    place: _Place,
+) -> None:
+    values, arrays = pack_state(estimator)
+    keeper.write({"source": _identity(source), "place": vars(place), "state": values}, arrays)
+
+
+def _resumed(
+    estimator: StreamingMomentMatchingPCA, source: RowSource, keeper: CheckpointFile
+) -> _Place | None:
+    found = keeper.read()
+    if found is None:
+        return None
+    if not source.rereadable:
+        raise ValueError(
+            f"a {source.name} cannot be resumed, for its rows cannot be read again. Give a file, "
+            "an array or a list of blocks."
+        )
+    if found.values["source"] != _identity(source):
+        raise CheckpointError(
+            f"the checkpoint {keeper.path} is of {found.values['source']}, not of "
+            f"{_identity(source)}. Start again without resuming."
+        )
+    unpack_state(estimator, found.values["state"], found.arrays)
+    return _Place(**found.values["place"])
+
+
+def _identity(source: RowSource) -> list[Any]:
+    rows = getattr(source, "block_rows", None)
+    return [source.name, source.n_rows, rows]

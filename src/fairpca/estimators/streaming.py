@@ -1,0 +1,571 @@
+"""`StreamingMomentMatchingPCA`: null-it-out fair PCA of streams (Lee et al. 2023)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from fairpca.data.matrix import explain_nonfinite
+from fairpca.data.sources import as_row_source
+from fairpca.estimators.base import (
+    CheckedRows,
+    LinearProjection,
+    dtype_of,
+)
+from fairpca.estimators.stream_fit import fit_stream
+from fairpca.estimators.stream_solution import solve_summary
+from fairpca.estimators.stream_start import check_stream_parameters, start_stream
+from fairpca.solvers.noisy_power import NoisyPower
+from fairpca.solvers.result import SolverResult
+from fairpca.summaries.base import Floats, GroupSummary
+from fairpca.summaries.moments import GroupMoments
+from fairpca.summaries.sketch import GroupSketch
+from fairpca.summaries.stream import SummaryStream
+
+__all__ = ["StreamingMomentMatchingPCA"]
+
+_SOLVERS = ("auto", "moments", "power", "sketch")
+_DENSE_UP_TO = {"moments": 500, "sketch": 64}
+_BLOCKS = 10
+_CHUNK_BYTES = 64 * 2**20
+_SOLVED = frozenset(
+    {
+        "components_",
+        "mean_",
+        "explained_variance_",
+        "explained_variance_ratio_",
+        "n_components_",
+        "groups_",
+        "group_counts_",
+        "unfair_subspace_",
+        "constraint_violation_",
+        "sketch_error_",
+    }
+)
+
+
+class StreamingMomentMatchingPCA(LinearProjection):
+    """Moment-matching PCA of data that come in batches, or do not fit into memory.
+
+    The same constrained PCA as :class:`MomentMatchingPCA` — the most variance among directions
+    orthogonal to the groups' mean differences and the `n_unfair` leading eigenvectors of their
+    second-moment differences — from one pass over the rows, three ways:
+
+    ========== ======================= ============================================ ==============
+    solver     memory                  answer                                       available
+    ========== ======================= ============================================ ==============
+    "moments"  O(G d²), G cells        exact                                        at any moment
+    "sketch"   O(G ℓ d)                near the exact one, from the same rows       at any moment
+    "power"    O(d (k + m))            the paper's: each power step has one block   after 2 stages
+    ========== ======================= ============================================ ==============
+
+    "auto" takes exact moments wherever they fit `memory_limit`, else the sketch.
+
+    Parameters
+    ----------
+    n_components : int, float or None, default=2
+        Components to keep; see :class:`MomentMatchingPCA`. "power" needs a whole number.
+    n_unfair : int or dict of str to int, default=0
+        m, eigenvectors of the second-moment difference to remove per comparison of groups.
+    match_mean : bool, default=True
+        Remove the mean differences.
+    difference : {"second_moment", "covariance"}, default="second_moment"
+        M₁ − M₀ about the common mean, or Σ₁ − Σ₀.
+    criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
+        Compare groups over all rows, over rows of positive label, or within each label.
+    block_size : int, default=None
+        "power": b, rows of a block of stage 1. None: such that `fit` uses all rows, with
+        `partial_fit` the larger of 1000 and 2d.
+    n_unfair_blocks : int, default=10
+        "power": T, blocks (steps) of stage 1.
+    pca_block_size : int, default=None
+        "power": 𝓑, rows of a block of stage 2; None: as `block_size`.
+    n_pca_blocks : int, default=10
+        "power": 𝒯, blocks of stage 2. More rows refine the components further.
+    oversample : int, default=10
+        "power": columns to iterate with beyond k and m; the best are kept. 0 is the paper's way.
+    n_passes : int, default=None
+        "power": passes of `fit` over data that can be read again. None: as many as the blocks asked
+        for need, one where their size is left open.
+    center : bool, default=True
+        "power": carry the mean of the rows along. False assumes that it is zero, as the paper does;
+        ``mean_`` is then zero.
+    absent_group : {"extend", "zero"}, default="extend"
+        "power": extend a block until every group has a row, or (the paper's rule) set the second
+        moment of an absent group to zero.
+    sketch_size : int, default=None
+        "sketch": ℓ, rows kept per cell; None is four times k + m, m summed over comparisons, and
+        48 at least.
+    sketch_rule : {"power", "frequent_directions"}, default="power"
+        "sketch": how rows are condensed; see `GroupSketch`. The second is slower, and its
+        `sketch_error_` a guarantee that holds for whatever data.
+    decay : float, default=1.0
+        "moments", "sketch": factor in (0, 1] by which the weight of all earlier rows shrinks with
+        each row, for streams that change; n rows ago weigh ``decay ** n``.
+    memory_limit : int or str, default="1GiB"
+        "auto": bytes that exact moments may take, ``"512MiB"`` for example.
+    solver : {"auto", "moments", "power", "sketch"}, default="auto"
+        See the table above.
+    pos_label : object, default=None
+        The positive label of y; needed unless labels are 0/1, -1/1 or booleans.
+    combine_attributes : {"separate", "intersection"}, default="separate"
+        Several attributes: one by one, or each combination of labels as one group.
+    missing_groups : {"error", "unlabelled"}, default="error"
+        Rows without a label: refuse, or count for the covariance but for no group.
+    random_state : int, Generator, RandomState or None, default=None
+        Starts of the power and Lanczos iterations. None is a fixed start.
+
+    Attributes
+    ----------
+    phase_ : str
+        "collecting" until groups can be compared, "unfair_subspace" and "components" in the
+        stages of "power", then "ready". :meth:`progress` says more.
+    solver_ : str
+        The solver used.
+    n_samples_seen_ : int
+        Rows so far.
+    unprotected_groups_ : dict of str to list
+        "power": groups first seen in stage 2, when the unfair subspace was fixed already.
+    components_, unfair_subspace_, mean_, explained_variance_, explained_variance_ratio_,
+    constraint_violation_, n_components_, groups_, group_counts_
+        As of :class:`MomentMatchingPCA`, of the rows so far; worked out when first asked for.
+    sketch_error_ : float
+        "sketch": bound of the spectral error of the within-group covariance, squared units of X;
+        0 for exact moments.
+
+    Notes
+    -----
+    **What stays unprotected** is as for :class:`MomentMatchingPCA`; from few rows the unfair
+    subspace is itself uncertain: see :mod:`fairpca.theory`.
+
+    `partial_fit` never refits: rows are summed once and forgotten. Answers do not depend on how
+    rows are cut into batches, beyond rounding ("moments", "power") or the sketch's error.
+
+    References
+    ----------
+    .. [1] J. Lee, H. Cho, S.-Y. Yun, C. Yun (2023). Fair Streaming Principal Component Analysis:
+       Statistical and Algorithmic Viewpoint. NeurIPS. Algorithms 1–5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca import StreamingMomentMatchingPCA
+    >>> rng = np.random.default_rng(0)
+    >>> model = StreamingMomentMatchingPCA(2, n_unfair=1)
+    >>> for _ in range(5):
+    ...     group = rng.choice(["a", "b"], size=40)
+    ...     X = rng.normal(size=(40, 6)) + 3 * (group == "a")[:, None] * np.eye(6)[0]
+    ...     model = model.partial_fit(X, sensitive_features=group)
+    >>> model.n_samples_seen_, model.phase_, model.transform(X[:2]).shape
+    (200, 'ready', (2, 2))
+    """
+
+    def __init__(
+        self,
+        n_components: int | float | None = 2,
+        *,
+        n_unfair: int | Mapping[str, int] = 0,
+        match_mean: bool = True,
+        difference: Literal["second_moment", "covariance"] = "second_moment",
+        criterion: str = "demographic_parity",
+        block_size: int | None = None,
+        n_unfair_blocks: int = _BLOCKS,
+        pca_block_size: int | None = None,
+        n_pca_blocks: int = _BLOCKS,
+        oversample: int = 10,
+        n_passes: int | None = None,
+        center: bool = True,
+        absent_group: Literal["extend", "zero"] = "extend",
+        sketch_size: int | None = None,
+        sketch_rule: Literal["power", "frequent_directions"] = "power",
+        decay: float = 1.0,
+        memory_limit: int | str = "1GiB",
+        solver: Literal["auto", "moments", "power", "sketch"] = "auto",
+        pos_label: Any = None,
+        combine_attributes: Literal["separate", "intersection"] = "separate",
+        missing_groups: Literal["error", "unlabelled"] = "error",
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_unfair = n_unfair
+        self.match_mean = match_mean
+        self.difference = difference
+        self.criterion = criterion
+        self.block_size = block_size
+        self.n_unfair_blocks = n_unfair_blocks
+        self.pca_block_size = pca_block_size
+        self.n_pca_blocks = n_pca_blocks
+        self.oversample = oversample
+        self.n_passes = n_passes
+        self.center = center
+        self.absent_group = absent_group
+        self.sketch_size = sketch_size
+        self.sketch_rule = sketch_rule
+        self.decay = decay
+        self.memory_limit = memory_limit
+        self.solver = solver
+        self.pos_label = pos_label
+        self.combine_attributes = combine_attributes
+        self.missing_groups = missing_groups
+        self.random_state = random_state
+
+    @property
+    def _needs_groups(self) -> bool:  # type: ignore[override]
+        return bool(self.match_mean or self.n_unfair)
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Fit from scratch: to arrays and frames, or to a source that is read in blocks.
+
+        Parameters
+        ----------
+        X : array-like, frame, memory map, path, iterable of blocks, or RowSource
+            Of shape (n_samples, n_features), numeric and finite; never written to. Or a path (see
+            :func:`fairpca.data.sources.as_row_source`), or an iterable of
+            ``(X_block, groups_block[, weights[, y]])``; a generator is read once.
+        y : array-like of shape (n_samples,) or str, default=None
+            Labels, or a file's column of them; used by label-conditional criteria only.
+        sensitive_features : array-like, frame, str or list of str, default=None
+            Each row's group, per attribute, or a file's columns of them.
+        sample_weight : array-like of shape (n_samples,) or str, default=None
+            Non-negative weights, or a file's column of them.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As :class:`MomentMatchingPCA`.
+        """
+        source = as_row_source(
+            X, sensitive_features=sensitive_features, y=y, sample_weight=sample_weight
+        )
+        if source is not None:
+            return fit_stream(self, source)
+        self._reset()
+        rows = self._validate(X, y, sensitive_features, sample_weight)
+        self._begin(rows, n_rows=rows.X.shape[0])
+        for number in range(self._passes(rows.X.shape[0])):
+            if number and not self._another_pass():
+                break
+            self._absorb(rows)
+        return self._finish()
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Add a batch of rows: of any number, of one group only, or longer than a block.
+
+        Parameters
+        ----------
+        X : array-like, frame or sparse matrix of shape (n_samples, n_features)
+            Columns as in the first batch.
+        y : array-like of shape (n_samples,), default=None
+            Labels; used by label-conditional criteria only.
+        sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)
+            Each row's group, per attribute: the same attributes in every batch, while groups may
+            appear at any time.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the batch does not fit the earlier ones or is not finite; it then has no effect.
+        """
+        first = "_stream" not in self.__dict__
+        if first and "components_" in self.__dict__:
+            raise ValueError(
+                "this model was loaded from a file, which holds what transform needs and not the "
+                "sums of its rows: partial_fit cannot go on. Fit again, or resume a checkpoint."
+            )
+        if first:
+            self._reset()
+        rows = self._validate(X, y, sensitive_features, sample_weight, reset=first, batch=True)
+        if first:
+            self._begin(rows, n_rows=None)
+        self._absorb(rows)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Project rows onto the components; see :meth:`MomentMatchingPCA.transform`.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the rows so far are not enough; the message says what is missing.
+        """
+        self._check_ready()
+        return super().transform(X)
+
+    def inverse_transform(self, Z: Any) -> NDArray[Any]:
+        """Return the points that projected rows stand for; errors as `transform`."""
+        self._check_ready()
+        return super().inverse_transform(Z)
+
+    def progress(self) -> str:
+        """Say in words how far the fit has come, and what it waits for."""
+        if "_stream" not in self.__dict__:
+            return "ready" if "components_" in self.__dict__ else "no rows so far"
+        waits = self._waits_for()
+        seen = f"{self.n_samples_seen_:,} rows so far"
+        if isinstance(self._stream, NoisyPower):
+            return f"{seen}; {self._stream.progress()}"
+        return f"{seen}; {waits or 'ready'}"
+
+    def summary(self) -> GroupSummary:
+        """Return the summary of all rows so far, for other moment-based methods.
+
+        With "power" it holds first moments and column variances only.
+        """
+        self._check_begun()
+        if isinstance(self._stream, NoisyPower):
+            return self._stream.first
+        return self._stream.current()
+
+    def __getattr__(self, name: str) -> Any:
+        # What depends on all rows is worked out when asked for, not with every batch.
+        if name in _SOLVED and "_stream" in self.__dict__:
+            self._check_ready()
+            self._solve()
+            if name in self.__dict__:
+                return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        if "components_" in self.__dict__:
+            return True
+        return "_stream" in self.__dict__ and self._waits_for() is None
+
+    # Validate
+
+    def _strata(self, levels: tuple[Any, ...]) -> tuple[Any, ...]:
+        return ()  # a batch need not have all labels: see `_strata_so_far`
+
+    def _strata_so_far(self, levels: tuple[Any, ...]) -> tuple[Any, ...]:
+        return super()._strata(levels)
+
+    # Summarise
+
+    def _reset(self) -> None:
+        check_stream_parameters(self)
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("__")]:
+            delattr(self, name)
+        self.__dict__.pop("_stream", None)
+        self.n_samples_seen_ = 0
+
+    def _begin(self, rows: CheckedRows, *, n_rows: int | None) -> None:
+        self._names_seen: tuple[str, ...] = rows.groups.names
+        self._stratum = None if rows.stratum is None else rows.stratum.name
+        self._dtype = np.dtype(dtype_of(rows.X)).name
+        self._stream: NoisyPower | SummaryStream
+        self.solver_, self._stream = start_stream(self, rows, n_rows)
+
+    def _passes(self, n_rows: int) -> int:
+        """How often `fit` reads data that can be read again."""
+        if not isinstance(self._stream, NoisyPower):
+            return 1
+        if self.n_passes is not None or self.block_size is None:
+            return int(self.n_passes or 1)
+        # Extended blocks may need more; they come to an end with the last pass.
+        return max(1, 2 * -(-self._stream.rows_needed() // n_rows))
+
+    def _another_pass(self) -> bool:
+        """Whether the power method wants the same rows again."""
+        stream = self._stream
+        if not isinstance(stream, NoisyPower) or stream.phase == "ready":
+            return False
+        stream.counting = False
+        return True
+
+    def _absorb(self, rows: CheckedRows) -> None:
+        if rows.groups.names != self._names_seen:
+            raise ValueError(
+                f"sensitive_features has the attributes {list(rows.groups.names)}; the first batch "
+                f"had {list(self._names_seen)}."
+            )
+        stream = self._stream
+        arguments = (rows.X, rows.groups, rows.sample_weight)
+        if isinstance(stream, SummaryStream):
+            chunk = max(256, _CHUNK_BYTES // (8 * rows.X.shape[1]))
+            if isinstance(stream.summary, GroupSketch):  # each block takes the sketch a step on
+                chunk = min(chunk, max(16 * stream.summary.rank, rows.X.shape[0] // 10))
+            finite = rows.X.shape[0] <= chunk or _all_finite(rows.X)
+            for part in _parts(rows, chunk) if finite else ():
+                finite = finite and stream.absorb(*part[:3], stratum=part[3])
+        else:
+            finite = _all_finite(rows.X)
+            if finite:
+                stream.absorb(*arguments, stratum=rows.stratum)
+                self._note_late_groups(stream.late_groups())
+        if not finite:
+            message = explain_nonfinite(rows.X, self._names(), first_row=self.n_samples_seen_)
+            raise ValueError(message)
+        for name in _SOLVED & vars(self).keys():
+            delattr(self, name)
+        if not isinstance(stream, NoisyPower) or stream.counting:
+            self.n_samples_seen_ += int(rows.X.shape[0])
+        self.phase_ = self._phase()
+
+    def _note_late_groups(self, late: dict[str, list[Any]]) -> None:
+        if late and late != getattr(self, "unprotected_groups_", None):
+            self.unprotected_groups_ = late
+            warnings.warn(
+                f"groups {late} first came after the unfair subspace was fixed: the components do "
+                "not protect them. Start again with rows of all groups.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _phase(self) -> str:
+        if isinstance(self._stream, NoisyPower):
+            return self._stream.phase
+        return "ready" if self._waits_for() is None else "collecting"
+
+    # Solve and store
+
+    def _finish(self) -> Self:
+        """Make do with the rows there were, and work out the components."""
+        lone = self._lone_attribute()
+        if lone is not None:
+            raise ValueError(lone + "; at least 2 groups are needed for a comparison.")
+        stream = self._stream
+        if isinstance(stream, NoisyPower) and stream.phase != "ready":
+            stopped = stream.progress()
+            stream.finish()
+            if stream.n_blocks == 0 and self._phase() != "ready":
+                raise ValueError(
+                    f"the rows end in {stopped}, so no component has been estimated. Give more "
+                    "rows, lower n_unfair_blocks or block_size, or use solver='auto'."
+                )
+            if self._phase() != "ready":
+                warnings.warn(
+                    f"{type(self).__name__}: the rows end in {stopped}. Give more rows or passes, "
+                    "or lower the numbers of blocks.",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+                stream.phase = "ready"
+        self._solve()
+        self.phase_ = "ready"
+        return self
+
+    def _check_begun(self) -> None:
+        if "_stream" not in self.__dict__:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet: call fit or partial_fit."
+            )
+
+    def _check_ready(self) -> None:
+        if "components_" in self.__dict__:
+            return  # as after loading from a model file, which holds no stream
+        self._check_begun()
+        waits = self._waits_for()
+        if waits:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not ready yet ({self.progress()}): {waits}"
+            )
+
+    def _waits_for(self) -> str | None:
+        """Say what is missing before there are components, or None."""
+        if isinstance(self._stream, NoisyPower):
+            left = self._stream.rows_needed()
+            return f"partial_fit at least {left:,} more rows." if left else None
+        if self.n_samples_seen_ < 2:
+            return "partial_fit at least 2 rows."
+        lone = self._lone_attribute()
+        return None if lone is None else f"{lone}; partial_fit rows of another group."
+
+    def _lone_attribute(self) -> str | None:
+        """Say which attribute has fewer than two groups so far, or None."""
+        stream = self._stream
+        summaries: list[GroupSummary] = (
+            [stream.first] if isinstance(stream, NoisyPower) else [stream.summary, stream.waiting]
+        )
+        for name in self._names_seen:
+            levels = {v for s in summaries if s.keys for v in s.levels(name)}
+            if len(levels) < 2:
+                found = f"only one group ({next(iter(levels))!r})" if levels else "no labelled row"
+                return f"sensitive_features column {name!r} has {found}"
+        return None
+
+    def _solve(self) -> None:
+        stream = self._stream
+        if isinstance(stream, NoisyPower):
+            self._store_solution(stream.first, stream.unfair, stream.result())
+            return
+        summary = stream.current()
+        solution = solve_summary(self, summary, self._names_seen, self._stratum)
+        self._store_solution(summary, *solution)
+
+    def _store_solution(
+        self, summary: GroupMoments | GroupSketch, unfair: Floats, result: SolverResult
+    ) -> None:
+        mean = summary.origin + summary.mean(summary.everything)
+        if isinstance(self._stream, NoisyPower) and not self.center:
+            mean = np.zeros_like(mean)
+        n = int(summary.counts.sum())
+        sample = n / max(1, n - 1)  # n − 1 in the denominator
+        variances = np.asarray(result.certificate["explained_variance"]) * sample
+        total = summary.covariance(ddof=1).trace()
+        self._store_projection(
+            result.components, mean, variances, total, np.dtype(self._dtype).type
+        )
+        self.unfair_subspace_ = unfair.astype(self._dtype)
+        self.constraint_violation_ = result.certificate["constraint_violation"]
+        levels = {name: summary.levels(name) for name in self._names_seen}
+        self.groups_ = {name: np.array(found) for name, found in levels.items()}
+        self.group_counts_ = {
+            name: np.array([summary.count(summary.cells(name, [level])) for level in found])
+            for name, found in levels.items()
+        }
+        if isinstance(self._stream, SummaryStream):
+            lost = summary.lost.sum() if isinstance(summary, GroupSketch) else 0.0
+            self.sketch_error_ = float(lost / summary.weights.sum())
+
+
+def _all_finite(X: Any) -> bool:
+    """Whether no value is NaN or infinite; the sum tells at once in all but rare cases."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = X.sum()
+        if np.isfinite(total):
+            return True
+        return bool(np.isfinite(X.data if hasattr(X, "tocsr") else X).all())
+
+
+def _parts(rows: CheckedRows, size: int) -> Any:
+    """Yield a batch in pieces of bounded memory."""
+    n = rows.X.shape[0]
+    if n <= size:
+        yield rows.X, rows.groups, rows.sample_weight, rows.stratum
+        return
+    for start in range(0, n, size):
+        chosen = slice(start, start + size)
+        index = np.arange(start, min(n, start + size))
+        stratum = rows.stratum
+        if stratum is not None:
+            stratum = type(stratum)(stratum.name, stratum.levels, stratum.codes[chosen])
+        weight = None if rows.sample_weight is None else rows.sample_weight[chosen]
+        yield rows.X[chosen], rows.groups.take(index), weight, stratum

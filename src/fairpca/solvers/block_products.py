@@ -1,0 +1,145 @@
+"""Products of a block's second moment with thin matrices, summed as rows come.
+
+C ← C + Xᵀ diag(w) X V for one or several weightings w of the same rows, in the precision of V and
+in place: at d × k beyond the cache, memory traffic and copies are what costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.linalg.blas import get_blas_funcs
+
+from fairpca.summaries.base import Floats
+from fairpca.summaries.blocks import dense_rows
+
+__all__ = ["BlockProducts", "orthonormal_columns", "subtract_span"]
+
+_CACHE_BYTES = 8 * 2**20
+_MIN_ROWS = 256
+
+
+@dataclass(eq=False)
+class BlockProducts:
+    """Sums over the rows of a block, for each of several sides (weightings of the rows).
+
+    Parameters
+    ----------
+    origin : ndarray of shape (n_features,)
+        Subtracted from rows before they are multiplied; zero spares a copy of them.
+    products : ndarray of shape (n_features, n_sides * width), Fortran order
+        Σ w (x − o)(x − o)ᵀ V, side by side.
+    sums : ndarray of shape (n_sides, n_features)
+        Σ w (x − o), float64.
+    weights : ndarray of shape (n_sides,)
+        Σ w.
+    counts : ndarray of int, shape (n_sides,)
+        Rows of positive weight.
+    """
+
+    origin: Floats
+    products: NDArray[Any]
+    sums: Floats
+    weights: Floats
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def zeros(cls, V: NDArray[Any], origin: Floats, n_sides: int) -> BlockProducts:
+        """Return the sums over no rows, for products with V of shape (n_features, width)."""
+        d, width = V.shape
+        return cls(
+            origin,
+            np.zeros((d, n_sides * width), V.dtype, order="F"),
+            np.zeros((n_sides, d)),
+            np.zeros(n_sides),
+            np.zeros(n_sides, dtype=np.int64),
+        )
+
+    def add(self, X: Any, V: NDArray[Any], side_weights: Floats | None) -> None:
+        """Add rows, in place.
+
+        Parameters
+        ----------
+        X : ndarray or sparse array of shape (n_rows, n_features)
+            Rows.
+        V : ndarray of shape (n_features, width), Fortran order
+            The same for all rows of a block.
+        side_weights : ndarray of shape (n_sides, n_rows) or None
+            Weight of each row on each side; None for one side and weights of one.
+        """
+        (gemm,) = get_blas_funcs(("gemm",), (self.products,))
+        for start, rows in _pieces(X, self.origin, V):
+            weights = np.ones((1, len(rows)), dtype=V.dtype)
+            scores = np.matmul(V.T, rows.T)
+            if side_weights is not None:
+                weights = side_weights[:, start : start + len(rows)].astype(V.dtype)
+                scores = (weights[:, None, :] * scores).reshape(-1, len(rows))
+            self.products = gemm(1.0, rows.T, scores.T, beta=1.0, c=self.products, overwrite_c=True)
+            self.sums += weights @ rows
+        if side_weights is None:
+            self.weights += X.shape[0]
+            self.counts += X.shape[0]
+        else:
+            self.weights += side_weights.sum(axis=1)
+            self.counts += np.count_nonzero(side_weights, axis=1)
+
+    def moment(self, side: int, V: NDArray[Any], about: Floats | None) -> NDArray[Any]:
+        """Return (1/Σw) Σ w (x − a)(x − a)ᵀ V of one side, in its own memory: call it once.
+
+        Parameters
+        ----------
+        side : int
+            Which side; it must have rows.
+        V : ndarray of shape (n_features, width)
+            As in `add`.
+        about : ndarray of shape (n_features,) or None
+            a less the origin; None for the side's own mean.
+        """
+        width = V.shape[1]
+        moment = self.products[:, side * width : (side + 1) * width]
+        moment /= self.weights[side].astype(V.dtype)
+        mean = self.sums[side] / self.weights[side]
+        about = mean if about is None else about
+        # (x − a)(x − a)ᵀ averages to xxᵀ − m aᵀ − a mᵀ + a aᵀ, as a change of rank two.
+        left = np.stack([mean, about]).astype(V.dtype)
+        right = np.stack([about, mean - about]).astype(V.dtype) @ V
+        (gemm,) = get_blas_funcs(("gemm",), (moment,))
+        result: NDArray[Any] = gemm(-1.0, left.T, right, beta=1.0, c=moment, overwrite_c=True)
+        return result
+
+
+def orthonormal_columns(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return Q and R of a thin QR factorisation; Q takes the place of a Fortran-ordered matrix."""
+    Q, R = scipy.linalg.qr(matrix, mode="economic", overwrite_a=True, check_finite=False)
+    return np.asfortranarray(Q), R
+
+
+def subtract_span(V: NDArray[Any], rows: Floats) -> NDArray[Any]:
+    """Return (I − UᵀU) V for orthonormal rows U, in the place of a Fortran-ordered V."""
+    U = rows.astype(V.dtype)
+    (gemm,) = get_blas_funcs(("gemm",), (V,))
+    result: NDArray[Any] = gemm(-1.0, U.T, U @ V, beta=1.0, c=V, overwrite_c=True)
+    return result
+
+
+def _pieces(X: Any, origin: Floats, V: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield rows in V's precision less the origin: views where nothing needs to be changed."""
+    d, width = V.shape
+    rows = max(_MIN_ROWS, _CACHE_BYTES // (V.dtype.itemsize * d))
+    as_it_is = isinstance(X, np.ndarray) and X.dtype == V.dtype and not origin.any()
+    if as_it_is:
+        rows = max(rows, width)  # the sums are read and written once per piece
+        for start in range(0, X.shape[0], rows):
+            yield start, X[start : start + rows]
+        return
+    buffer = np.empty((min(rows, X.shape[0]), d), dtype=V.dtype)
+    for start in range(0, X.shape[0], rows):
+        raw = dense_rows(X, slice(start, start + rows))
+        piece = buffer[: len(raw)]
+        np.subtract(raw, origin, out=piece, casting="unsafe", dtype=np.float64)
+        yield start, piece

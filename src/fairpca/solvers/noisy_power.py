@@ -1,0 +1,504 @@
+"""The fair noisy power method: two stages of power steps, each on a fresh block of rows.
+
+Stage 1, for each comparison of groups: W ← QR((M₁ − M₀) W), each block's second moments M about the
+mean of all rows so far; then U spans the W and the mean differences. Stage 2: V ← QR((I − UUᵀ) Σ
+(I − UUᵀ) V), each block's Σ (Lee et al. 2023, Algorithms 3–5). Memory O(d·(k + m)): the products
+are summed row by row, and no d × d matrix is formed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from fairpca.data.groups import Attribute, Groups
+from fairpca.solvers.block_products import BlockProducts, orthonormal_columns, subtract_span
+from fairpca.solvers.moment_matching import Difference, rank_floor, span_of_directions
+from fairpca.solvers.result import SolverResult
+from fairpca.summaries.base import Cells, Floats, split_into_cells
+from fairpca.summaries.contrasts import Contrast, one_versus_rest
+from fairpca.summaries.sketch import GroupSketch
+
+__all__ = ["Comparison", "NoisyPower", "Phase", "PowerSettings"]
+
+Phase = Literal["unfair_subspace", "components", "ready"]
+_ContrastKey = tuple[Any, ...]
+
+_NEAR = 100.0
+"""Squared mean, in units of the variance, up to which sums about zero cost no more than a digit."""
+
+
+@dataclass(frozen=True)
+class PowerSettings:
+    """What the method is asked to do.
+
+    Parameters
+    ----------
+    n_components : int
+        k.
+    n_unfair : mapping of attribute to int
+        m of each attribute's comparisons.
+    match_mean : bool
+        Whether U holds the mean differences.
+    difference : {"second_moment", "covariance"}
+        M₁ − M₀, or the groups' covariances Σ₁ − Σ₀.
+    block_size, n_unfair_blocks, pca_block_size, n_pca_blocks : int
+        b, T, B and 𝒯 of the paper.
+    oversample : int
+        Further columns to iterate with, in both stages.
+    center : bool
+        Carry the mean along; False assumes, as the paper does, that it is zero.
+    absent_group : {"extend", "zero"}
+        A block without a group is extended until one of its rows comes, or, as in the paper, its
+        second moment is set to zero.
+    """
+
+    n_components: int
+    n_unfair: dict[str, int]
+    match_mean: bool = True
+    difference: Difference = "second_moment"
+    block_size: int = 1000
+    n_unfair_blocks: int = 10
+    pca_block_size: int = 1000
+    n_pca_blocks: int = 10
+    oversample: int = 0
+    center: bool = True
+    absent_group: Literal["extend", "zero"] = "extend"
+
+
+@dataclass(eq=False)
+class Comparison:
+    """Stage 1 of one comparison: the iterate, and sums of the block so far."""
+
+    m: int
+    W: NDArray[Any]
+    steps: int = 0
+    values: Floats = field(default_factory=lambda: np.zeros(0))
+    rows: int = 0
+    sums: BlockProducts | None = None  # sides: inside, outside
+
+
+@dataclass(eq=False)
+class NoisyPower:
+    """State of the method between rows; `absorb` takes batches of any size.
+
+    Parameters
+    ----------
+    settings : PowerSettings
+        What to do.
+    attributes : sequence of str
+        Sensitive attributes to compare; none for plain streaming PCA.
+    stratum, strata
+        See `one_versus_rest`; `strata` None compares within every label seen.
+    dtype : dtype
+        float32 or float64, of the iterates; means and variances are float64.
+    rng : numpy.random.Generator
+        Draws the starts.
+
+    Attributes
+    ----------
+    first : GroupSketch
+        First moments and column variances of all rows so far.
+    phase : {"unfair_subspace", "components", "ready"}
+        What is being estimated. Rows that come after "ready" refine the components further.
+    counting : bool
+        Whether rows are new; False on a further pass over rows that `first` holds already.
+    """
+
+    settings: PowerSettings
+    attributes: tuple[str, ...]
+    n_features: int
+    stratum: str | None
+    strata: tuple[Any, ...] | None
+    dtype: Any
+    rng: np.random.Generator
+    first: GroupSketch = field(init=False)
+    phase: Phase = "unfair_subspace"
+    counting: bool = True
+    block_rows: int = 0
+    n_blocks: int = 0
+    comparisons: dict[_ContrastKey, Comparison] = field(default_factory=dict)
+    unfair: Floats = field(init=False)
+    protected: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    V: NDArray[Any] | None = None
+    sums: BlockProducts | None = None
+    rotation: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    values: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        self.first = GroupSketch.empty(self.n_features, rank=0)
+        self.unfair = np.zeros((0, self.n_features))
+        if not (self.attributes and (self.settings.match_mean or self._widths())):
+            self._start_components()
+
+    def absorb(
+        self,
+        X: Any,
+        groups: Groups,
+        sample_weight: Floats | None = None,
+        *,
+        stratum: Attribute | None = None,
+    ) -> None:
+        """Take rows of a batch, closing as many blocks as they fill; see `GroupSketch.update`."""
+        cells = split_into_cells(X, groups, sample_weight, stratum)
+        start, n = 0, len(cells.codes)
+        while start < n:
+            stop = self._piece_end(cells, start)
+            piece = _slice(cells, start, stop)
+            if self.counting:
+                self.first = self.first.add_cells(piece)
+            self._add(piece)
+            self.block_rows += stop - start
+            if self.block_complete:
+                self._close()
+            start = stop
+
+    @property
+    def block_complete(self) -> bool:
+        """Whether the block in flight has all rows, and all groups, that it needs."""
+        if self.phase != "unfair_subspace":
+            return self.block_rows >= self.settings.pca_block_size
+        if self.block_rows < self.settings.block_size:
+            return False
+        return self.settings.absent_group == "zero" or not self.missing()
+
+    def missing(self) -> list[Contrast]:
+        """Return the comparisons of which the block in flight lacks a side."""
+        lacking = []
+        for contrast in self._contrasts():
+            comparison = self.comparisons.get(_key(contrast))
+            if comparison is None:  # only means are compared: any earlier rows will do
+                sides = [self.first.count(c) for c in (contrast.inside, contrast.outside)]
+            else:
+                sides = [] if comparison.sums is None else comparison.sums.counts.tolist()
+            if not sides or min(sides) == 0:
+                lacking.append(contrast)
+        return lacking
+
+    def late_groups(self) -> dict[str, list[Any]]:
+        """Return, per attribute, the groups that came after the unfair subspace was fixed."""
+        late = {
+            name: [v for v in self.first.levels(name) if v not in levels]
+            for name, levels in self.protected.items()
+        }
+        return {name: found for name, found in late.items() if found}
+
+    def finish(self) -> None:
+        """Close the block in flight, and the stage, with the rows that have come.
+
+        Raises
+        ------
+        ValueError
+            If a group has no rows, so that there is nothing to compare.
+        """
+        if self.phase == "unfair_subspace":
+            one_versus_rest(
+                self.first, self.attributes, stratum=self.stratum, strata=self._strata()
+            )
+            if self.block_rows and not self.missing():
+                self._step_unfair()
+            self._start_components()
+        elif self.block_rows > min(self.settings.pca_block_size // 2, self.n_features):
+            self._step_components()
+
+    def result(self) -> SolverResult:
+        """Return the components by descending variance; see `constrained_components`.
+
+        `n_iter` counts steps of stage 2.
+        """
+        assert self.V is not None  # noqa: S101 - callers look at `phase`
+        k = self.settings.n_components
+        rotation = self.rotation[:, :k].astype(self.dtype)
+        V = np.asfortranarray(self.V @ rotation) if self.n_blocks else self.V[:, :k].copy("F")
+        if len(self.unfair):
+            V = subtract_span(V, self.unfair)
+        V = orthonormal_columns(V)[0]
+        # QR may flip columns, never turn them: the order by variance stands.
+        violation = 0.0
+        if len(self.unfair):
+            violation = float(np.linalg.norm(self.unfair.astype(self.dtype) @ V, 2))
+        values = self.values[:k]
+        return SolverResult(
+            components=V.T,
+            objective=float(values.sum()),
+            n_iter=self.n_blocks,
+            converged=self.phase == "ready",
+            reason=self.progress(),
+            certificate={"constraint_violation": violation, "explained_variance": values},
+        )
+
+    def progress(self) -> str:
+        """Say how far the method has come, and what it waits for."""
+        s = self.settings
+        if self.phase == "unfair_subspace":
+            waits = ""
+            if self.block_rows >= s.block_size or self._unseen():
+                lacking = self.missing() if self.block_rows >= s.block_size else self._unseen()
+                names = sorted({f"{c.level!r} of {c.attribute!r}" for c in lacking})
+                waits = f"; waits for rows in and outside of {' and '.join(names)}"
+            done = min((c.steps for c in self.comparisons.values()), default=self.n_blocks)
+            return (
+                f"stage 1 of 2 (unfair subspace): {done} of {s.n_unfair_blocks} blocks, "
+                f"{self.block_rows} of {s.block_size} rows of the next{waits}"
+            )
+        return (
+            f"stage 2 of 2 (components): {self.n_blocks} of {s.n_pca_blocks} blocks, "
+            f"{self.block_rows} of {s.pca_block_size} rows of the next"
+        )
+
+    def rows_needed(self) -> int:
+        """Return how many more rows it takes at least until the components are ready."""
+        s = self.settings
+        if self.phase == "ready":
+            return 0
+        if self.phase == "components":
+            return (s.n_pca_blocks - self.n_blocks) * s.pca_block_size - self.block_rows
+        done = min((c.steps for c in self.comparisons.values()), default=self.n_blocks)
+        left = (s.n_unfair_blocks - done) * s.block_size - self.block_rows
+        return max(left, 1) + s.n_pca_blocks * s.pca_block_size
+
+    # Which rows go together
+
+    def _piece_end(self, cells: Cells, start: int) -> int:
+        """Rows up to the end of the block, or to the first row of a group not seen before."""
+        stop = len(cells.codes)
+        size = self.settings.pca_block_size
+        if self.phase == "unfair_subspace":
+            size = self.settings.block_size
+            for i, key in enumerate(cells.keys):
+                if key not in self.first.keys:
+                    where = np.flatnonzero(cells.codes[start + 1 :] == i)
+                    stop = min(stop, start + 1 + int(where[0])) if len(where) else stop
+            if cells.keys[cells.codes[start]] not in self.first.keys:
+                return start + 1
+        left = size - self.block_rows
+        # An extended block ends with the very row it waits for, however rows are batched.
+        return min(stop, start + left) if left > 0 else self._awaited(cells, start, stop)
+
+    def _awaited(self, cells: Cells, start: int, stop: int) -> int:
+        awaited = np.zeros(len(cells.keys), dtype=bool)
+        for contrast in self.missing():
+            comparison = self.comparisons.get(_key(contrast))
+            sums = None if comparison is None else comparison.sums
+            counts = [0, 0] if sums is None else sums.counts.tolist()
+            for mask, rows in zip(self._sides(contrast, cells), counts, strict=True):
+                awaited |= mask & (rows == 0)
+        where = np.flatnonzero(awaited[cells.codes[start:stop]])
+        return start + 1 + int(where[0]) if len(where) else stop
+
+    def _contrasts(self) -> list[Contrast]:
+        """Comparisons among the levels so far; of two levels, the first to come is compared."""
+        if not self.first.keys:
+            return []
+        contrasts = one_versus_rest(
+            self.first,
+            self.attributes,
+            stratum=self.stratum,
+            strata=self._strata(),
+            allow_empty=True,
+        )
+        return [self._oriented(contrast) for contrast in contrasts]
+
+    def _oriented(self, contrast: Contrast) -> Contrast:
+        # One level, then two: the comparison begun with the first level goes on.
+        position = self.first.attributes.index(contrast.attribute)
+        labels = [key[position] for key in self.first.keys if key[position] is not None]
+        if len(self.first.levels(contrast.attribute)) > 2 or contrast.level == labels[0]:
+            return contrast
+        return replace(contrast, level=labels[0], inside=contrast.outside, outside=contrast.inside)
+
+    def _unseen(self) -> list[Contrast]:
+        """Comparisons of which one side has had no row at all."""
+        return [
+            contrast
+            for contrast in self._contrasts()
+            if not (self.first.count(contrast.inside) and self.first.count(contrast.outside))
+        ]
+
+    def _strata(self) -> tuple[Any, ...]:
+        if self.stratum is None:
+            return ()
+        return self.first.levels(self.stratum) if self.strata is None else self.strata
+
+    def _widths(self) -> list[int]:
+        return [m for m in self.settings.n_unfair.values() if m]
+
+    # Stage 1
+
+    def _sides(self, contrast: Contrast, cells: Cells) -> list[NDArray[np.bool_]]:
+        """Which of the batch's cells lie inside and outside, shape (n_keys,) each."""
+        position = {key: i for i, key in enumerate(self.first.keys)}
+        index = np.array([position.get(key, -1) for key in cells.keys])
+        return [(index >= 0) & mask[index] for mask in (contrast.inside, contrast.outside)]
+
+    def _add(self, cells: Cells) -> None:
+        if self.phase != "unfair_subspace":
+            if self.sums is None:
+                self.sums = BlockProducts.zeros(self._iterate(), self._origin(), 1)
+            w = cells.sample_weight
+            self.sums.add(cells.X, self._iterate(), None if w is None else w[None, :])
+            return
+        for contrast in self._contrasts():
+            comparison = self._comparison(contrast)
+            if comparison is None:
+                continue
+            if comparison.sums is None:
+                comparison.sums = BlockProducts.zeros(comparison.W, self._origin(), 2)
+            weights = np.array([m[cells.codes] for m in self._sides(contrast, cells)], dtype=float)
+            if cells.sample_weight is not None:
+                weights *= cells.sample_weight
+            comparison.sums.add(cells.X, comparison.W, weights)
+            comparison.rows += len(cells.codes)
+
+    def _comparison(self, contrast: Contrast) -> Comparison | None:
+        """Return the state of a comparison whose second moments matter, or None."""
+        m = self.settings.n_unfair.get(contrast.attribute, 0)
+        if m == 0:
+            return None
+        key = _key(contrast)
+        if key not in self.comparisons:
+            self.comparisons[key] = Comparison(m, self._start(m))
+        return self.comparisons[key]
+
+    def _start(self, m: int) -> NDArray[Any]:
+        width = min(m + self.settings.oversample, self.n_features - len(self.unfair))
+        start = self.rng.standard_normal((width, self.n_features)).astype(self.dtype)
+        return orthonormal_columns(start.T)[0]
+
+    def _origin(self) -> Floats:
+        """Where sums are taken about: where the data lie, if they lie far from zero."""
+        mean = self.first.origin + self.first.mean(self.first.everything)
+        total = self.first.covariance().trace()
+        if not self.settings.center or mean @ mean <= _NEAR * total:
+            return np.zeros(self.n_features)
+        return self.first.origin
+
+    def _mean(self, cells: NDArray[np.bool_], origin: Floats) -> Floats:
+        """Mean of all rows so far less the origin of sums; zero where it is assumed so."""
+        if not self.settings.center:
+            return np.zeros(self.n_features)
+        return self.first.mean(cells) + (self.first.origin - origin)
+
+    def _close(self) -> None:
+        if self.phase == "unfair_subspace":
+            self._step_unfair()
+            steps = [c.steps for c in self.comparisons.values()] or [self.n_blocks]
+            if min(steps) >= self.settings.n_unfair_blocks and not self._unseen():
+                self._start_components()
+        else:
+            self._step_components()
+
+    def _step_unfair(self) -> None:
+        """W ← QR((M₁ − M₀) W) for each comparison, with the block's moments."""
+        for contrast in self._contrasts():
+            comparison = self.comparisons.get(_key(contrast))
+            if comparison is None or comparison.sums is None:
+                continue
+            sums, about = comparison.sums, None
+            if self.settings.difference == "second_moment":
+                about = self._mean(contrast.reference, sums.origin)
+            change = np.zeros((self.n_features, comparison.W.shape[1]), self.dtype, order="F")
+            for side, sign in ((0, 1), (1, -1)):
+                n = int(sums.counts[side])
+                if n:  # covariances have n − 1 in the denominator
+                    scale = sign * (n / (n - 1) if about is None and n > 1 else 1.0)
+                    change += self.dtype.type(scale) * sums.moment(side, comparison.W, about)
+            # A comparison that joined late has had a poor first step, which does not count.
+            comparison.steps += 2 * comparison.rows >= self.block_rows
+            comparison.W, triangle = orthonormal_columns(change)
+            left, comparison.values, _ = scipy.linalg.svd(triangle)
+            comparison.W = np.asfortranarray(comparison.W @ left)
+            comparison.sums, comparison.rows = None, 0
+        self.n_blocks += 1
+        self.block_rows = 0
+
+    def _start_components(self) -> None:
+        if self.attributes and self.first.keys:
+            self.unfair = span_of_directions(
+                self.first,
+                self._contrasts() if self.settings.match_mean else [],
+                [self._directions(c) for c in self.comparisons.values()],
+            )
+            self.protected = {name: self.first.levels(name) for name in self.attributes}
+        self.phase, self.n_blocks, self.block_rows, self.comparisons = "components", 0, 0, {}
+        k, left = self.settings.n_components, self.n_features - len(self.unfair)
+        if k > left:
+            raise ValueError(
+                f"n_components={k} is more than the {left} directions left: there are "
+                f"{self.n_features} columns, and {len(self.unfair)} directions tell the groups "
+                f"apart. Ask for at most {left}, or lower n_unfair."
+            )
+        self.V = self._start(k)
+        if len(self.unfair):
+            self.V = subtract_span(self.V, self.unfair)
+
+    def _directions(self, comparison: Comparison) -> Floats:
+        """Return the m best columns; what rounding alone puts there is no direction."""
+        total = self.first.covariance().trace()
+        floor = rank_floor(self.n_features, self.dtype) * total
+        kept = comparison.values[: comparison.m] > floor
+        directions: Floats = comparison.W[:, : comparison.m][:, kept].astype(np.float64)
+        return directions
+
+    # Stage 2
+
+    def _iterate(self) -> NDArray[Any]:
+        assert self.V is not None  # noqa: S101 - set when stage 2 starts
+        return self.V
+
+    def _step_components(self) -> None:
+        """V ← QR((I − UUᵀ) Σ V) with the block's Σ; V is already orthogonal to U."""
+        if self.sums is None:
+            return
+        V = self._iterate()
+        C = self.sums.moment(0, V, self._mean(self.first.everything, self.sums.origin))
+        self.sums = None
+        if len(self.unfair):
+            C = subtract_span(C, self.unfair)
+        core = (V.T @ C).astype(np.float64)
+        self.V, triangle = orthonormal_columns(C)
+        self.rotation, self.values = _ritz(triangle.astype(np.float64), core)
+        if len(self.unfair):
+            self.V = subtract_span(self.V, self.unfair)
+        self.n_blocks += 1
+        self.block_rows = 0
+        if self.n_blocks >= self.settings.n_pca_blocks:
+            self.phase = "ready"
+
+
+def _ritz(triangle: Floats, core: Floats) -> tuple[Floats, Floats]:
+    """Rotation of Q that orders Σ ≈ ΣV (VᵀΣV)⁺ VᵀΣ, for ΣV = Q · triangle, and its variances."""
+    values, vectors = scipy.linalg.eigh((core + core.T) / 2)
+    kept = values > 1e-12 * max(float(values[-1]), 0.0)
+    if not kept.any():
+        return np.eye(len(core)), np.zeros(len(core))
+    left, roots, _ = scipy.linalg.svd(triangle @ (vectors[:, kept] / np.sqrt(values[kept])))
+    variances = np.zeros(len(core))
+    variances[: len(roots)] = roots**2
+    return left, variances
+
+
+def _key(contrast: Contrast) -> _ContrastKey:
+    return contrast.attribute, contrast.value, type(contrast.level) is bool, contrast.level
+
+
+def _slice(cells: Cells, start: int, stop: int) -> Cells:
+    """Return the cells of the rows from start to stop; keys are those that have rows there."""
+    if (start, stop) == (0, len(cells.codes)):
+        return cells
+    used, codes = np.unique(cells.codes[start:stop], return_inverse=True)
+    w = None if cells.sample_weight is None else cells.sample_weight[start:stop]
+    n = len(used)
+    return Cells(
+        cells.attributes,
+        tuple(cells.keys[i] for i in used),
+        np.bincount(codes, minlength=n).astype(np.int64),
+        np.bincount(codes, w, minlength=n).astype(np.float64),
+        cells.X[start:stop],
+        codes,
+        w,
+    )

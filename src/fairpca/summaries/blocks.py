@@ -1,0 +1,89 @@
+"""Blocks of rows in flight: float64 copies less a reference point, small enough for the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from fairpca.summaries.base import Floats
+
+__all__ = [
+    "REFERENCE_ROWS",
+    "cell_sums",
+    "centered_blocks",
+    "dense_rows",
+    "reference_point",
+    "weight_rows",
+]
+
+# A block of rows in flight fits the cache, and is long enough for full BLAS speed.
+_BLOCK_BYTES = 8 * 2**20
+_MIN_BLOCK_ROWS = 256
+REFERENCE_ROWS = 1024
+
+
+def reference_point(X: Any, rows: NDArray[np.intp]) -> Floats:
+    """Return a point about which sums may be taken without losing digits: an early mean.
+
+    Scatter about it exceeds the scatter sought by at most about n / `REFERENCE_ROWS`, whatever the
+    order of the rows, for the early rows are part of the data.
+    """
+    mean: Floats = dense_rows(X, rows[:REFERENCE_ROWS]).mean(axis=0, dtype=np.float64)
+    return mean
+
+
+def centered_blocks(
+    X: Any,
+    rows: NDArray[np.intp],
+    reference: Floats,
+    *,
+    min_rows: int = _MIN_BLOCK_ROWS,
+    dtype: Any = np.float64,
+) -> Iterator[tuple[NDArray[np.intp], Floats]]:
+    """Yield row numbers and a copy of those rows less the reference; a reused buffer."""
+    d = X.shape[1]
+    size = max(min_rows, _BLOCK_BYTES // (np.dtype(dtype).itemsize * max(d, 1)))
+    buffer = np.empty((min(size, len(rows)), d), dtype=dtype)
+    contiguous = len(rows) == X.shape[0]
+    for start in range(0, len(rows), size):
+        chosen = rows[start : start + size]
+        block = buffer[: len(chosen)]
+        if contiguous:
+            raw = dense_rows(X, slice(start, start + size))
+        elif isinstance(X, np.ndarray) and X.dtype == buffer.dtype:
+            raw = np.take(X, chosen, axis=0, out=block, mode="clip")  # spares a fresh copy
+        else:
+            raw = dense_rows(X, chosen)
+        np.subtract(raw, reference.astype(dtype), out=block, dtype=dtype)
+        yield chosen, block
+
+
+def weight_rows(block: Floats, weights: Floats | None) -> Floats:
+    """Scale rows by the roots of their weights, in place."""
+    if weights is not None:
+        block *= np.sqrt(weights)[:, None]
+    return block
+
+
+def dense_rows(X: Any, rows: Any) -> NDArray[Any]:
+    """Return the chosen rows (indices or a slice) as a dense array."""
+    chosen = X[rows]
+    return chosen.toarray() if scipy.sparse.issparse(chosen) else np.asarray(chosen)
+
+
+def cell_sums(
+    block: Floats, codes: NDArray[np.intp], n_cells: int, weights: Floats | None
+) -> Floats:
+    """Return each cell's weighted sum of rows, shape (n_cells, n_features)."""
+    values = (np.ones(len(codes)) if weights is None else weights).astype(block.dtype)
+    if n_cells <= 16:  # a dense product is faster while the indicator is this thin
+        indicator = np.zeros((n_cells, len(codes)), dtype=block.dtype)
+        indicator[codes, np.arange(len(codes))] = values
+        return indicator @ block
+    sparse = scipy.sparse.csr_array((values, (codes, np.arange(len(codes)))), (n_cells, len(codes)))
+    sums: Floats = sparse @ block
+    return sums

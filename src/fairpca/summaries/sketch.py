@@ -1,0 +1,481 @@
+"""Sketched group moments: per cell of rows a short factor B with BᵀB close to its scatter matrix.
+
+One pass, any batch sizes, mergeable, O(ℓ d) memory per cell instead of O(d²), and the answer is
+available at any moment. Counts, weights, means and column variances are exact; of the scatter A at
+most rank ℓ is kept, with 0 ⪯ A − BᵀB ⪯ `lost` · I, a bound that is carried along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from fairpca.data.groups import Attribute, Groups
+from fairpca.summaries.base import CellKey, Cells, Floats, GroupSummary, split_into_cells
+from fairpca.summaries.blocks import cell_sums, centered_blocks, dense_rows, reference_point
+from fairpca.summaries.moments import GroupMoments, Resolution
+
+__all__ = ["GroupSketch", "SketchRule"]
+
+SketchRule = Literal["power", "frequent_directions"]
+"""How a factor that has grown too long is shortened; see `GroupSketch`."""
+
+_CAPACITY = {"power": 4, "frequent_directions": 2}
+"""Rows a factor may grow to before it is shortened, in multiples of the rank."""
+
+_START_SWEEPS = 3
+_REFERENCE_VALUES = 2**19
+_CUT = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSketch(GroupSummary):
+    """First moments of cells of rows, and low-rank factors of their scatters. An immutable value.
+
+    Rows are appended to a cell's factor until it is too long, then it is shortened to `rank` rows:
+
+    - ``"frequent_directions"`` shrinks every squared singular value by the largest one that is
+      dropped (Liberty 2013), so that ‖A − BᵀB‖₂ ≤ ‖A − A_r‖²_F / (ℓ − r) for each r < ℓ, whatever
+      the data. Time O(n ℓ d), memory 2ℓd per cell.
+    - ``"power"`` keeps the leading singular values as they are. A block of rows longer than the
+      factor is not appended but joined by one power step from the history's own basis Q:
+      A ≈ Y (QᵀY)⁺ Yᵀ with Y = (BᵀB + XᵀX) Q, the Nyström approximation. A few times faster, and
+      usually far closer; its bound is the trace that was lost, which is not small when the
+      spectrum decays slowly. Memory 4ℓd per cell.
+
+    Parameters
+    ----------
+    attributes, keys, counts, weights, origin, means
+        See `GroupSummary`.
+    spreads : ndarray of shape (n_cells, n_features)
+        Diagonals of the scatters, exact; squared units of X times weight.
+    factors : tuple of ndarray of shape (≤ capacity, n_features)
+        B of each cell.
+    lost : ndarray of shape (n_cells,)
+        Upper bounds of ‖A − BᵀB‖₂.
+    rank : int
+        ℓ, rows that a shortened factor keeps.
+    rule : {"power", "frequent_directions"}
+        How factors are shortened.
+
+    References
+    ----------
+    E. Liberty (2013). Simple and deterministic matrix sketching. KDD.
+    M. Ghashami, E. Liberty, J. Phillips, D. Woodruff (2016). Frequent Directions. SIAM J. Comput.
+    J. Tropp, A. Yurtsever, M. Udell, V. Cevher (2017). Fixed-rank approximation of a
+    positive-semidefinite matrix from streaming data. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.data.groups import encode_groups
+    >>> X = np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 5.0]])
+    >>> sketch = GroupSketch.empty(2, rank=2)
+    >>> sketch = sketch.update(X, encode_groups(["a", "a", "b"], n_samples=3))
+    >>> sketch.covariance().dense()
+    array([[4.22222222, 3.55555556],
+           [3.55555556, 3.55555556]])
+    """
+
+    attributes: tuple[str, ...]
+    keys: tuple[CellKey, ...]
+    counts: NDArray[np.int64]
+    weights: Floats
+    origin: Floats
+    means: Floats
+    spreads: Floats
+    factors: tuple[Floats, ...]
+    lost: Floats
+    rank: int
+    rule: SketchRule = "power"
+
+    @classmethod
+    def empty(
+        cls,
+        n_features: int,
+        attributes: tuple[str, ...] = (),
+        *,
+        rank: int,
+        rule: SketchRule = "power",
+    ) -> GroupSketch:
+        """Return the summary of no rows, the identity of `merge`.
+
+        With ``rank=0`` only counts, means and column variances are kept.
+        """
+        none, no_rows = np.zeros(0), np.zeros((0, n_features))
+        return cls(
+            attributes,
+            (),
+            np.zeros(0, dtype=np.int64),
+            none,
+            np.zeros(n_features),
+            no_rows,
+            no_rows,
+            (),
+            none,
+            min(rank, n_features),
+            rule,
+        )
+
+    def update(
+        self,
+        X: Any,
+        groups: Groups,
+        sample_weight: Floats | None = None,
+        *,
+        stratum: Attribute | None = None,
+    ) -> GroupSketch:
+        """Return the summary with a block of rows added.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n_samples, n_features)
+            Numbers of any type; sums are float64.
+        groups : Groups
+            The rows' sensitive attributes.
+        sample_weight : ndarray of shape (n_samples,), optional
+            Non-negative weights; a row of weight 0 is as if absent.
+        stratum : Attribute, optional
+            A further split that is no sensitive attribute, such as the label y.
+        """
+        return self.add_cells(split_into_cells(X, groups, sample_weight, stratum))
+
+    def add_cells(self, cells: Cells) -> GroupSketch:
+        """Return the summary with rows added that are already split into cells."""
+        if not cells.keys:
+            return self
+        self._check_attributes(cells.attributes)
+        sample = min(len(cells.codes), max(16, _REFERENCE_VALUES // self.n_features))
+        block_origin = reference_point(cells.X, np.arange(sample))
+        origin = self.origin if self.keys else block_origin
+        parts = dict(zip(self.keys, self._cells(), strict=True))
+        if self.rank == 0:
+            for key, cell in _first_moments(cells, block_origin, block_origin - origin):
+                mine = parts.get(key)
+                parts[key] = cell if mine is None else mine.merged(cell, keep_difference=False)
+            return self._frozen(cells.attributes, parts, origin)
+        order = np.argsort(cells.codes, kind="stable")
+        bounds = np.cumsum(np.bincount(cells.codes, minlength=len(cells.keys)))[:-1]
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller checks `is_finite`
+            for key, rows in zip(cells.keys, np.split(order, bounds), strict=True):
+                block = _Rows(cells, rows, block_origin, block_origin - origin)
+                part = parts.get(key) or _Cell.empty(self.n_features)
+                parts[key] = self._joined(part, block)
+        return self._frozen(cells.attributes, parts, origin)
+
+    def merge(self, other: GroupSketch) -> GroupSketch:
+        """Return the summary of both sets of rows.
+
+        Raises
+        ------
+        ValueError
+            If the two differ in columns, attributes, rank or rule.
+        """
+        self._check_mergeable(other)
+        if not self.keys:
+            return other
+        if not other.keys:
+            return self
+        parts = dict(zip(self.keys, self._cells(), strict=True))
+        shift = other.origin - self.origin
+        for key, cell in zip(other.keys, other._cells(), strict=True):
+            moved = replace(cell, mean=cell.mean + shift)
+            mine = parts.get(key)
+            parts[key] = moved if mine is None else self._shortened(mine.merged(moved))
+        return self._frozen(self.attributes, parts, self.origin)
+
+    def scaled(self, factor: float) -> GroupSketch:
+        """Return the summary with all weights multiplied by a positive factor."""
+        return replace(
+            self,
+            weights=self.weights * factor,
+            spreads=self.spreads * factor,
+            factors=tuple(np.sqrt(factor) * B for B in self.factors),
+            lost=self.lost * factor,
+        )
+
+    def to_moments(self, resolution: Resolution = "cells") -> GroupMoments:
+        """Return the sketch as d × d moments: exact while no factor has been shortened."""
+        products = [B.T @ B for B in self.factors]
+        d = self.n_features
+        if resolution == "pooled":
+            products = [np.sum(products, axis=0)] if products else [np.zeros((d, d))]
+        return GroupMoments(
+            self.attributes,
+            self.keys,
+            self.counts,
+            self.weights,
+            self.origin,
+            self.means,
+            np.array(products).reshape(-1, d, d),
+            resolution,
+        )
+
+    def is_finite(self) -> bool:
+        """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
+        return bool(np.isfinite(self.means).all() and np.isfinite(self.spreads).all())
+
+    def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
+        """See `GroupSummary.within_matmat`; the sketched scatters."""
+        product = np.zeros(V.shape)
+        for coefficient, B in zip(coefficients, self.factors, strict=True):
+            if coefficient and len(B):
+                product += coefficient * (B.T @ (B @ V))
+        return product
+
+    def within_dense(self, coefficients: Floats) -> Floats:
+        """See `GroupSummary.within_dense`; the sketched scatters, in O(d²) memory."""
+        matrix = np.zeros((self.n_features,) * 2)
+        for coefficient, B in zip(coefficients, self.factors, strict=True):
+            matrix += coefficient * (B.T @ B)
+        return matrix
+
+    def within_trace(self, coefficients: Floats) -> float:
+        """See `GroupSummary.within_trace`; exact, including what the sketch lost."""
+        return float(coefficients @ self.spreads.sum(axis=1))
+
+    def within_scale(self) -> Floats:
+        """See `GroupSummary.within_scale`; exact."""
+        scale: Floats = self.spreads.sum(axis=0)
+        return scale
+
+    @property
+    def capacity(self) -> int:
+        """Rows a factor may have before it is shortened."""
+        return _CAPACITY[self.rule] * self.rank
+
+    def _cells(self) -> Iterator[_Cell]:
+        for i, factor in enumerate(self.factors):
+            yield _Cell(
+                int(self.counts[i]),
+                float(self.weights[i]),
+                self.means[i],
+                self.spreads[i],
+                factor,
+                float(self.lost[i]),
+            )
+
+    def _joined(self, cell: _Cell, block: _Rows) -> _Cell:
+        """Add one cell's rows: in one power step where they are many, else by appending."""
+        size = len(block.rows)
+        room = self.capacity - len(cell.factor) - 1
+        if size > room and self.rule == "power" and size > self.rank:
+            return _power_joined(cell, block, self.rank)
+        step = max(1, self.capacity - self.rank - 1)
+        for start in range(0, size, step):
+            part = block.part(start, start + step).as_cell()
+            cell = part if cell.count == 0 else self._shortened(cell.merged(part))
+        return cell
+
+    def _shortened(self, cell: _Cell) -> _Cell:
+        if len(cell.factor) <= self.capacity:
+            return cell
+        factor, dropped = _shorten(cell.factor, self.rank, self.rule)
+        return replace(cell, factor=factor, lost=cell.lost + dropped)
+
+    def _frozen(
+        self, attributes: tuple[str, ...], parts: dict[CellKey, _Cell], origin: Floats
+    ) -> GroupSketch:
+        cells = list(parts.values())
+        return replace(
+            self,
+            attributes=attributes,
+            keys=tuple(parts),
+            counts=np.array([c.count for c in cells], dtype=np.int64),
+            weights=np.array([c.weight for c in cells]),
+            origin=origin,
+            means=np.array([c.mean for c in cells]),
+            spreads=np.array([c.spread for c in cells]),
+            factors=tuple(c.factor for c in cells),
+            lost=np.array([c.lost for c in cells]),
+        )
+
+    def _check_attributes(self, attributes: tuple[str, ...]) -> None:
+        if self.keys and attributes != self.attributes:
+            raise ValueError(
+                f"cannot merge summaries of attributes {self.attributes} and {attributes}."
+            )
+
+    def _check_mergeable(self, other: GroupSketch) -> None:
+        if self.n_features != other.n_features:
+            raise ValueError(
+                f"cannot merge summaries of {self.n_features} and {other.n_features} columns."
+            )
+        if (self.rank, self.rule) != (other.rank, other.rule):
+            raise ValueError(
+                f"cannot merge a {self.rule!r} sketch of rank {self.rank} with a {other.rule!r} "
+                f"one of rank {other.rank}."
+            )
+        if other.keys:
+            self._check_attributes(other.attributes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cell:
+    """One cell's share of a `GroupSketch`."""
+
+    count: int
+    weight: float
+    mean: Floats
+    spread: Floats
+    factor: Floats
+    lost: float = 0.0
+
+    @classmethod
+    def empty(cls, d: int) -> _Cell:
+        return cls(0, 0.0, np.zeros(d), np.zeros(d), np.zeros((0, d)))
+
+    def merged(self, other: _Cell, *, keep_difference: bool = True) -> _Cell:
+        """Join both; the difference of their means becomes one more row of the factor."""
+        weight = self.weight + other.weight
+        difference = other.mean - self.mean
+        between = np.sqrt(self.weight * other.weight / weight) * difference
+        parts = [self.factor, other.factor] + ([between[None, :]] if keep_difference else [])
+        return _Cell(
+            self.count + other.count,
+            weight,
+            self.mean + difference * (other.weight / weight),
+            self.spread + other.spread + between**2,
+            np.concatenate([p for p in parts if len(p)] or [self.factor]),
+            self.lost + other.lost,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of one cell in a block, read less a reference point near them."""
+
+    cells: Cells
+    rows: NDArray[np.intp]
+    reference: Floats
+    shift: Floats  # reference less the summary's origin
+
+    def part(self, start: int, stop: int) -> _Rows:
+        return replace(self, rows=self.rows[start:stop])
+
+    def as_cell(self) -> _Cell:
+        """Return their cell with the rows themselves, weighted and centred, as factor."""
+        rows = np.subtract(dense_rows(self.cells.X, self.rows), self.reference, dtype=np.float64)
+        w = self._weights(self.rows)
+        weight = float(w.sum())
+        mean = w @ rows / weight
+        rows = np.sqrt(w)[:, None] * (rows - mean)
+        factor = rows[:0] if len(rows) == 1 else rows
+        return _Cell(len(rows), weight, mean + self.shift, (rows**2).sum(axis=0), factor)
+
+    def moments(self, Q: Floats) -> tuple[_Cell, Floats]:
+        """Return their cell without a factor, and the scatter's product with Q."""
+        d = self.cells.X.shape[1]
+        total, squares = np.zeros(d), np.zeros(d)
+        product = np.zeros((d, Q.shape[1]))
+        for chosen, block in centered_blocks(self.cells.X, self.rows, self.reference):
+            w = self._weights(chosen)
+            total += w @ block
+            scores = block @ Q
+            scores *= w[:, None]
+            product += block.T @ scores
+            squares += w @ np.square(block, out=block)
+        weight = float(self._weights(self.rows).sum())
+        mean = total / weight
+        product -= np.outer(total, mean @ Q)
+        spread = np.maximum(squares - total * mean, 0.0)
+        empty = np.zeros((0, d))
+        return _Cell(len(self.rows), weight, mean + self.shift, spread, empty), product
+
+    def mixture(self, size: int) -> Floats:
+        """Random combinations of the rows less their mean, a start for the first power step."""
+        sample = self.rows[: 16 * size]
+        rows = np.subtract(dense_rows(self.cells.X, sample), self.reference, dtype=np.float64)
+        rows -= rows.mean(axis=0)
+        signs = np.random.default_rng(size).standard_normal((size, len(rows)))
+        mixed: Floats = signs @ rows
+        return mixed
+
+    def _weights(self, rows: NDArray[np.intp]) -> Floats:
+        w = self.cells.sample_weight
+        return np.ones(len(rows)) if w is None else w[rows]
+
+
+def _first_moments(
+    cells: Cells, reference: Floats, shift: Floats
+) -> Iterator[tuple[CellKey, _Cell]]:
+    """Yield each cell's mean and column variances, from one sweep over the rows as they come.
+
+    Single-precision rows are summed in single precision a few at a time, about a point near them:
+    that loses no more than the rows themselves have.
+    """
+    n_cells, (n, d) = len(cells.keys), cells.X.shape
+    single = cells.X.dtype == np.float32
+    if single:
+        rounded = reference.astype(np.float32).astype(np.float64)
+        reference, shift = rounded, shift + (rounded - reference)
+    sums, squares = np.zeros((n_cells, d)), np.zeros((n_cells, d))
+    for chosen, block in centered_blocks(
+        cells.X, np.arange(n), reference, min_rows=16, dtype=np.float32 if single else np.float64
+    ):
+        w = None if cells.sample_weight is None else cells.sample_weight[chosen]
+        sums += cell_sums(block, cells.codes[chosen], n_cells, w)
+        squares += cell_sums(np.square(block, out=block), cells.codes[chosen], n_cells, w)
+    means = sums / cells.weights[:, None]
+    spreads = np.maximum(squares - sums * means, 0.0)
+    for i, key in enumerate(cells.keys):
+        yield (
+            key,
+            _Cell(
+                int(cells.counts[i]),
+                float(cells.weights[i]),
+                means[i] + shift,
+                spreads[i],
+                np.zeros((0, d)),
+            ),
+        )
+
+
+def _power_joined(cell: _Cell, block: _Rows, rank: int) -> _Cell:
+    """Join rows by a power step on history plus block, from the history's own basis."""
+    sweeps = 1
+    if len(cell.factor) >= rank:
+        start = _shorten(cell.factor, rank, "power")[0]
+    else:
+        start, sweeps = np.concatenate([cell.factor, block.mixture(rank)])[-rank:], _START_SWEEPS
+    for _ in range(sweeps):
+        # Columns of a deficient start are completed at random, so that Q has them all.
+        Q = np.linalg.qr(start.T)[0]
+        moments, product = block.moments(Q)
+        joined = cell.merged(moments)
+        product += joined.factor.T @ (joined.factor @ Q)
+        start = _nystrom_factor(product, Q)
+    dropped = moments.spread.sum() + (joined.factor**2).sum() - (start**2).sum()
+    return replace(joined, factor=start, lost=joined.lost + max(0.0, float(dropped)))
+
+
+def _nystrom_factor(product: Floats, Q: Floats) -> Floats:
+    """Return B with BᵀB = Y (QᵀY)⁺ Yᵀ, the part of A that Y = A Q tells."""
+    core = Q.T @ product
+    if not np.isfinite(core).all():
+        return np.full((len(core), len(product)), np.nan)
+    values, vectors = scipy.linalg.eigh((core + core.T) / 2, driver="evd")
+    kept = values > _CUT * max(float(values[-1]), 0.0)
+    factor: Floats = (vectors[:, kept] / np.sqrt(values[kept])).T @ product.T
+    return factor
+
+
+def _shorten(factor: Floats, rank: int, rule: SketchRule) -> tuple[Floats, float]:
+    """Return a factor of at most `rank` rows, and a bound of what FᵀF lost in spectral norm."""
+    if len(factor) <= rank:
+        return factor, 0.0
+    gram = factor @ factor.T
+    if not np.isfinite(gram).all():
+        return factor[:rank], np.inf
+    values, vectors = scipy.linalg.eigh(gram, driver="evd")
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    dropped = float(values[rank])
+    kept = values[:rank] > _CUT * values[0]
+    values, vectors = values[:rank][kept], vectors[:, :rank][:, kept]
+    scale = np.sqrt((values - dropped) / values) if rule == "frequent_directions" else 1.0
+    return (vectors * scale).T @ factor, dropped

@@ -1,0 +1,205 @@
+"""Row sources: every kind gives the same rows; streams, prefetching and their faults."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+
+from fairpca.data.images import ImageFolder
+from fairpca.data.sources import ArraySource, ColumnRoles, TableRows, as_row_source, prefetched
+from fairpca.data.tables import ColumnNotFoundError
+
+
+@pytest.fixture
+def people(rng):
+    X = rng.normal(size=(103, 4))
+    group = rng.choice(["NA", "nan", "b"], 103)
+    return X, group, rng.uniform(size=103), rng.integers(0, 2, 103)
+
+
+def gathered(source, start=0):
+    blocks = list(source.blocks(start))
+    X = np.concatenate([np.asarray(b.X, dtype=float) for b in blocks])
+    groups = [v for b in blocks for v in pd.DataFrame(b.sensitive_features).iloc[:, 0]]
+    return blocks, X, groups
+
+
+def check(source, people, start_rows=20):
+    X, group, _, _ = people
+    blocks, rows, groups = gathered(source)
+    assert source.n_rows in (None, len(X))
+    assert len(blocks) == 6
+    np.testing.assert_allclose(rows, X, rtol=1e-12)
+    assert groups == group.tolist()
+    later = list(source.blocks(2))
+    assert len(later) == 4
+    np.testing.assert_array_equal(np.asarray(later[0].X), np.asarray(blocks[2].X))
+
+
+def frame(people):
+    X, group, weight, y = people
+    data = pd.DataFrame(X, columns=list("efgh"))
+    return data.assign(group=group, weight=weight, label=y)
+
+
+ROLES = {"sensitive_features": "group", "sample_weight": "weight", "y": "label"}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
+def test_table_files(people, tmp_path, suffix):
+    path = tmp_path / f"people{suffix}"
+    table = pa.Table.from_pandas(frame(people), preserve_index=False)
+    if suffix == ".csv":
+        frame(people).to_csv(path, index=False)
+    elif suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=20)
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=20)
+    source = as_row_source(path, block_rows=20, **ROLES)
+    check(source, people)
+    block = next(source.blocks())
+    assert block.X.column_names == list("efgh")
+    np.testing.assert_allclose(block.sample_weight, people[2][:20])
+    np.testing.assert_array_equal(block.y, people[3][:20])
+
+
+def test_folder_and_dataset_of_parquet_files(people, tmp_path):
+    table = pa.Table.from_pandas(frame(people), preserve_index=False)
+    for i, (start, length) in enumerate([(0, 60), (60, 43)]):
+        pq.write_table(table.slice(start, length), tmp_path / f"part{i}.parquet")
+    source = as_row_source(tmp_path, block_rows=20, **ROLES)
+    check(source, people)
+    dataset = pyarrow.dataset.dataset(tmp_path, format="parquet")
+    check(as_row_source(dataset, block_rows=20, **ROLES), people)
+
+
+def test_read_only_memory_map(people, tmp_path):
+    X, group, _, _ = people
+    np.save(tmp_path / "X.npy", X)
+    (tmp_path / "X.npy").chmod(0o444)
+    source = as_row_source(tmp_path / "X.npy", sensitive_features=group, block_rows=20)
+    check(source, people)
+    with pytest.raises(ValueError, match="sensitive_features has 3 rows, X has 103"):
+        as_row_source(tmp_path / "X.npy", sensitive_features=group[:3])
+
+
+def test_zarr_and_hdf5_stores(people, tmp_path):
+    zarr, h5py = pytest.importorskip("zarr"), pytest.importorskip("h5py")
+    X, group, weight, _ = people
+    with h5py.File(tmp_path / "a.h5ad", "w") as file:
+        file.create_dataset("X", data=X, chunks=(20, 4))
+        categories, codes = np.unique(group, return_inverse=True)
+        file.create_dataset("obs/group/categories", data=[c.encode() for c in categories])
+        file.create_dataset("obs/group/codes", data=codes.astype(np.int8))
+        file.create_dataset("w", data=weight)
+    check(as_row_source(tmp_path / "a.h5ad", sensitive_features="group", block_rows=20), people)
+    several = as_row_source(
+        tmp_path / "a.h5ad", sensitive_features=["group"], sample_weight="w", block_rows=20
+    )
+    check(several, people)
+    np.testing.assert_array_equal(next(several.blocks()).sample_weight, weight[:20])
+    with pytest.raises(ValueError, match="no array 'sex'; it has 'X', 'obs', 'w'"):
+        as_row_source(tmp_path / "a.h5ad", sensitive_features="sex")
+    zarr.save_array(str(tmp_path / "a.zarr"), X)
+    check(as_row_source(tmp_path / "a.zarr", sensitive_features=group, block_rows=20), people)
+    array = zarr.open(str(tmp_path / "a.zarr"), mode="r")
+    check(as_row_source(array, sensitive_features=group, block_rows=20), people)
+
+
+def test_images_and_their_table(rng, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    pixels = rng.integers(0, 256, size=(7, 6, 5, 3)).astype(np.uint8)
+    for i, colours in enumerate(pixels):
+        image.fromarray(colours).save(tmp_path / f"{i}.png")
+    table = tmp_path / "labels.csv"
+    table.write_text("image_id,glasses\n" + "".join(f"{i}.png,{i % 2}\n" for i in range(7)))
+    source = ImageFolder.open(tmp_path, table, "glasses", channel="green", block_rows=3)
+    blocks = list(source.blocks())
+    assert [b.X.shape for b in blocks] == [(3, 30), (3, 30), (1, 30)]
+    np.testing.assert_allclose(blocks[0].X, pixels[:3, :, :, 1].reshape(3, -1) / 255, atol=1e-6)
+    assert blocks[1].sensitive_features["glasses"].tolist() == [1, 0, 1]
+    small = ImageFolder.open(tmp_path, table, "glasses", size=(3, 2))
+    assert next(small.blocks()).X.shape == (7, 6)
+    image.fromarray(pixels[0, :4]).save(tmp_path / "6.png")
+    with pytest.raises(ValueError, match="differ in size"):
+        list(source.blocks())
+    (tmp_path / "2.png").unlink()
+    with pytest.raises(FileNotFoundError, match=r"1 images .*2\.png"):
+        ImageFolder.open(tmp_path, table, "glasses")
+    with pytest.raises(ColumnNotFoundError, match="no column 'sex'"):
+        ImageFolder.open(tmp_path, table, "sex")
+
+
+def test_streams_of_tuples(people):
+    X, group, weight, _ = people
+    parts = [slice(i, i + 20) for i in range(0, 103, 20)]
+    blocks = [(X[p], group[p], weight[p]) for p in parts]
+    source = as_row_source(blocks)
+    assert source.rereadable
+    check(source, people)
+    once = as_row_source(iter(blocks))
+    assert not once.rereadable
+    with pytest.raises(TypeError, match="block 1 of the stream is a ndarray"):
+        list(as_row_source(iter([blocks[0], X])).blocks())
+    with pytest.raises(ValueError, match="brings its own groups"):
+        as_row_source(blocks, sensitive_features=group)
+
+
+@pytest.mark.parametrize(
+    "data", [[[1, 2], [3, 4]], [(1, 2), (3, 4)], np.ones((3, 2)), pd.DataFrame({"a": [1]})]
+)
+def test_arrays_and_frames_are_no_streams(data):
+    assert as_row_source(data) is None
+
+
+def test_files_of_unknown_kind_and_unknown_columns(people, tmp_path):
+    (tmp_path / "a.xlsx").write_bytes(b"x")
+    with pytest.raises(ValueError, match=r"unknown kind of file '\.xlsx'"):
+        as_row_source(tmp_path / "a.xlsx", sensitive_features="g")
+    frame(people).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(ColumnNotFoundError, match="Did you mean 'group'"):
+        list(as_row_source(tmp_path / "a.csv", sensitive_features="groop").blocks())
+    with pytest.raises(ValueError, match="name of a column"):
+        as_row_source(tmp_path / "a.csv", sensitive_features=people[1])
+
+
+def test_truncated_file_is_an_error_that_names_it(people, tmp_path):
+    path = tmp_path / "people.parquet"
+    pq.write_table(pa.Table.from_pandas(frame(people)), path)
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(ValueError, match=r"people\.parquet"):
+        as_row_source(path, sensitive_features="group")
+
+
+def test_prefetching_keeps_order_errors_and_leaves_no_thread(people):
+    X, group, _, _ = people
+    source = ArraySource.over(X, group, block_rows=20)
+    rows = np.concatenate([b.X for b in prefetched(source.blocks())])
+    np.testing.assert_array_equal(rows, X)
+
+    def failing():
+        yield from source.blocks()
+        raise OSError("disk gone")
+
+    with pytest.raises(OSError, match="disk gone"):
+        list(prefetched(failing()))
+    early = prefetched(source.blocks())
+    next(early)
+    early.close()
+    assert not [t for t in threading.enumerate() if t.name == "fairpca-prefetch"]
+
+
+def test_roles_leave_the_features(people):
+    table = pa.Table.from_pandas(frame(people), preserve_index=False)
+    dataset = pyarrow.dataset.dataset(table)
+    roles = ColumnRoles(("group", "label"), features=("h", "e"))
+    block = next(TableRows.over(dataset, roles).blocks())
+    assert block.X.column_names == ["h", "e"]
+    assert list(block.sensitive_features) == ["group", "label"]

@@ -1,0 +1,217 @@
+"""Fitting from sources: same answer as from arrays; killed and resumed at any point."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
+from fairpca.data.checkpoint import CheckpointError
+from fairpca.data.sources import ArraySource, as_row_source
+from fairpca.estimators.stream_fit import fit_stream
+from tests.estimators.test_streaming import make, projector
+
+POWER = {"solver": "power", "block_size": 150, "n_unfair_blocks": 3, "n_pca_blocks": 4}
+KINDS = [
+    {"solver": "moments"},
+    {"solver": "sketch", "sketch_size": 5},
+    {"solver": "sketch", "sketch_size": 5, "sketch_rule": "frequent_directions", "decay": 0.999},
+    POWER,
+]
+
+
+@pytest.fixture
+def people(rng):
+    X, group, _ = make(rng, n=700)
+    return X, group
+
+
+@pytest.mark.parametrize("options", KINDS, ids=str)
+def test_file_stream_and_array_give_the_same(people, tmp_path, options):
+    X, group = people
+    data = pd.DataFrame(X, columns=list("abcdefgh")).assign(group=group)
+    data.to_parquet(tmp_path / "people.parquet")
+    model = StreamingMomentMatchingPCA(2, n_unfair=1, **options)
+    from_array = model.fit(X, sensitive_features=group).components_
+    from_file = model.fit(tmp_path / "people.parquet", sensitive_features="group")
+    assert from_file.feature_names_in_.tolist() == list("abcdefgh")
+    np.testing.assert_allclose(from_file.components_, from_array, atol=1e-8)
+    parts = [(X[i : i + 70], group[i : i + 70]) for i in range(0, 700, 70)]
+    from_blocks = model.fit(parts)
+    assert from_blocks.n_samples_seen_ == 700
+    offline = MomentMatchingPCA(2, n_unfair=1).fit(X, sensitive_features=group)
+    if "decay" not in options and options is not POWER:
+        np.testing.assert_allclose(
+            projector(from_blocks.components_), projector(offline.components_), atol=0.02
+        )
+
+
+def test_generator_is_read_once(people):
+    X, group = people
+    parts = ((X[i : i + 10], group[i : i + 10]) for i in range(0, 700, 10))
+    model = StreamingMomentMatchingPCA(2).fit(parts)
+    offline = MomentMatchingPCA(2).fit(X, sensitive_features=group)
+    np.testing.assert_allclose(model.components_, offline.components_, atol=1e-10)
+    with pytest.raises(ValueError, match="has no rows"):
+        StreamingMomentMatchingPCA(2).fit(iter(()))
+
+
+def test_error_in_a_block_says_where(people):
+    X, group = people
+    hurt = X.copy()
+    hurt[333, 2] = np.inf
+    parts = [(hurt[i : i + 100], group[i : i + 100]) for i in range(0, 700, 100)]
+    with pytest.raises(ValueError, match=r"rows 300 to 399 .*infinity.*column 2.*row 333"):
+        StreamingMomentMatchingPCA(2).fit(parts)
+
+
+def test_progress_counts_rows_and_time(people):
+    X, group = people
+    seen = []
+    source = ArraySource.over(X, group, block_rows=100)
+    fit_stream(StreamingMomentMatchingPCA(2), source, progress=seen.append)
+    assert [p.rows for p in seen] == [100 * i for i in range(1, 8)]
+    assert seen[-1].total_rows == 700
+    assert seen[0].seconds_left > 0
+    assert seen[-1].seconds_left == 0
+    assert 0 <= seen[-1].waiting <= seen[-1].seconds
+
+
+class Killed(BaseException):
+    """Stands for the process's end; no code of ours may handle it."""
+
+
+class Failing(ArraySource):
+    """Dies after a given number of blocks."""
+
+    def blocks(self, start=0):
+        for block in super().blocks(start):
+            if Failing.left == 0:
+                raise Killed
+            Failing.left -= 1
+            yield block
+
+
+@pytest.mark.parametrize("options", KINDS, ids=str)
+def test_killed_and_resumed_at_any_point_gives_the_same_bits(people, tmp_path, options):
+    """25 kills for each kind of solver: 100 in all."""
+    X, group = people
+    source = Failing.over(X.astype(np.float32), group, block_rows=60)
+    model = StreamingMomentMatchingPCA(2, n_unfair=1, **options)
+    Failing.left = 10**9
+    whole = fit_stream(model, source)
+    expected = {k: v for k, v in vars(whole).items() if isinstance(v, np.ndarray)}
+    rng, kills = np.random.default_rng(0), 0
+    path = tmp_path / "c"
+    while kills < 25:
+        Failing.left = int(rng.integers(1, 12))
+        try:
+            again = fit_stream(
+                StreamingMomentMatchingPCA(2, n_unfair=1, **options),
+                source,
+                checkpoint=path,
+                every=0,
+                resume=True,
+                prefetch=int(rng.integers(0, 3)),
+            )
+        except Killed:
+            kills += 1
+            continue
+        assert not list(tmp_path.iterdir())
+        for name, value in expected.items():
+            np.testing.assert_array_equal(vars(again)[name], value, err_msg=name)
+
+
+def test_killed_process_resumes(people, tmp_path):
+    """SIGKILL, for real, at times nobody chose."""
+    X, group = people
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "g.npy", (group == "b").astype(int))
+    script = tmp_path / "run.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import time, numpy as np
+            from fairpca import StreamingMomentMatchingPCA
+            from fairpca.data.sources import as_row_source
+            from fairpca.estimators.stream_fit import fit_stream
+            source = as_row_source({str(tmp_path / "X.npy")!r}, block_rows=7,
+                sensitive_features=np.load({str(tmp_path / "g.npy")!r}))
+            model = StreamingMomentMatchingPCA(2, n_unfair=1, solver="power", block_size=50,
+                n_unfair_blocks=6, n_pca_blocks=8)
+            fit_stream(model, source, checkpoint={str(tmp_path / "c")!r}, every=0, resume=True,
+                progress=lambda p: (print(p.rows, flush=True), time.sleep(0.004)))
+            np.save({str(tmp_path / "out.npy")!r}, model.components_)
+            """
+        )
+    )
+    rng, kills = np.random.default_rng(1), 0
+    while kills < 3:
+        process = subprocess.Popen(  # noqa: S603 - our own script
+            [sys.executable, script], stdout=subprocess.PIPE, env=dict(os.environ)
+        )
+        assert process.stdout.readline()  # it has begun to take rows
+        time.sleep(rng.uniform(0, 0.15))
+        process.send_signal(signal.SIGKILL)
+        kills += process.wait() == -signal.SIGKILL
+        process.stdout.close()
+    last = [sys.executable, script]
+    subprocess.run(last, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own script
+    model = StreamingMomentMatchingPCA(
+        2, n_unfair=1, solver="power", block_size=50, n_unfair_blocks=6, n_pca_blocks=8
+    )
+    source = ArraySource.over(X, (group == "b").astype(int), block_rows=7)
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "out.npy"), fit_stream(model, source).components_
+    )
+
+
+def test_resuming_another_fit_is_refused(people, tmp_path):
+    X, group = people
+    source = Failing.over(X, group, block_rows=60)
+    Failing.left = 4
+    keep = {"checkpoint": tmp_path / "c", "every": 0}
+    with pytest.raises(Killed):
+        fit_stream(StreamingMomentMatchingPCA(2, **POWER), source, **keep)
+    Failing.left = 10**9
+    keep["resume"] = True
+    with pytest.raises(CheckpointError, match=r"other parameters.*n_components=2"):
+        fit_stream(StreamingMomentMatchingPCA(3, **POWER), source, **keep)
+    with pytest.raises(CheckpointError, match=r"is of .*array of 700"):
+        fit_stream(
+            StreamingMomentMatchingPCA(2, **POWER), ArraySource.over(X[:5], group[:5]), **keep
+        )
+    once = as_row_source(iter([(X, group)]))
+    with pytest.raises(ValueError, match="cannot be read again"):
+        fit_stream(StreamingMomentMatchingPCA(2, **POWER), once, **keep)
+    for slot in ("c.a", "c.b"):
+        (tmp_path / slot).write_bytes(b"nonsense")
+    with pytest.raises(CheckpointError, match="Start again"):
+        fit_stream(StreamingMomentMatchingPCA(2, **POWER), source, **keep)
+
+
+def test_damaged_checkpoint_falls_back_to_the_one_before(people, tmp_path):
+    X, group = people
+    source = Failing.over(X, group, block_rows=60)
+    Failing.left = 10**9
+    whole = fit_stream(StreamingMomentMatchingPCA(2, **POWER), source).components_
+    Failing.left = 9
+    keep = {"checkpoint": tmp_path / "c", "every": 0}
+    with pytest.raises(Killed):
+        fit_stream(StreamingMomentMatchingPCA(2, **POWER), source, prefetch=0, **keep)
+    newest = max(tmp_path.iterdir(), key=lambda p: p.stat().st_mtime_ns)
+    newest.write_bytes(newest.read_bytes()[:-5])
+    Failing.left = 10**9
+    with pytest.warns(UserWarning, match="damaged"):
+        again = fit_stream(
+            StreamingMomentMatchingPCA(2, **POWER), source, resume=True, **keep
+        ).components_
+    np.testing.assert_array_equal(again, whole)
