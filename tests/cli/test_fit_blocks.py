@@ -59,7 +59,7 @@ def test_memory_limit_chooses_the_solver(call):
     ("options", "words"),
     [
         (["--resume"], "only --method streaming"),
-        (["--method", "streaming", "--strength", "0.5"], "all or nothing"),
+        (["--method", "streaming", "--strength", "0.5"], "--strength"),
         (["--method", "streaming", "--memory-limit", "much"], "must be a positive number of bytes"),
         (["--method", "streaming", "--solver", "quick"], "--solver"),
     ],

@@ -26,7 +26,13 @@ from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.rows import GroupRows, row_space
 
-__all__ = ["MomentMatchingPCA", "check_n_unfair", "unfair_per_attribute", "unfair_per_contrast"]
+__all__ = [
+    "MomentMatchingPCA",
+    "check_n_unfair",
+    "unfair_per_attribute",
+    "unfair_per_contrast",
+    "warn_without_variance",
+]
 
 _DENSE_UP_TO = 500
 _MOMENTS_UP_TO = 5000
@@ -48,7 +54,7 @@ class MomentMatchingPCA(LinearProjection):
     ----------
     n_components : int, float or None, default=2
         Components to keep; a float in (0, 1) is the share to keep of the variance left after the
-        constraint; None keeps all fair directions (at most n_samples).
+        constraint; None keeps all fair directions along which the data vary.
     n_unfair : int or dict of str to int, default=0
         m, eigenvectors of the second-moment difference to remove for each comparison of groups;
         a dict gives m per attribute.
@@ -113,6 +119,10 @@ class MomentMatchingPCA(LinearProjection):
     :func:`fairpca.metrics.attribute_leakage`. If X holds the sensitive attribute itself as a
     column, it is treated like any other column and its direction is removed. What describes each
     group best is another question: see :class:`fairpca.MultigroupPCA`.
+
+    Components follow the data's units, as in any PCA: where one column's variance exceeds all
+    others' and it differs between the groups, removing it leaves almost nothing. Standardise columns
+    of unlike units first.
 
     Weights act as repetitions do, up to scale: multiplying all by a constant changes nothing.
 
@@ -296,6 +306,9 @@ class MomentMatchingPCA(LinearProjection):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        variances = np.asarray(result.certificate["explained_variance"])
+        if len(unfair) and exact:
+            warn_without_variance(variances, len(unfair), stacklevel=4)
         self.solver_ = summary.solver
         dtype = np.float32 if rows.X.dtype == np.float32 else np.float64
         self.unfair_subspace_ = summary.lift(unfair).astype(dtype)
@@ -305,8 +318,23 @@ class MomentMatchingPCA(LinearProjection):
             rows,
             summary.lift(result.components),
             summary.lift(mean[None, :])[0] + summary.origin,
-            np.asarray(result.certificate["explained_variance"]),
+            variances,
             covariance.trace(),
+        )
+
+
+def warn_without_variance(variances: Floats, removed: int, *, stacklevel: int) -> None:
+    """Warn of components along which the data do not vary: their values are rounding errors."""
+    empty = int(np.count_nonzero(variances == 0))
+    if empty:
+        warnings.warn(
+            f"{empty} of {len(variances)} components hold no variance: once the {removed} "
+            "directions that tell the groups apart are removed, the data do not vary along more "
+            f"than {len(variances) - empty}. What is left there is rounding error, which may itself "
+            "tell the groups apart. Ask for fewer components, or lower n_unfair (it counts for "
+            "each comparison of groups).",
+            UserWarning,
+            stacklevel=stacklevel,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.estimators.base import (
@@ -13,7 +14,7 @@ from fairpca.estimators.base import (
     check_n_components,
     is_count,
 )
-from fairpca.estimators.moment_matching import unfair_per_contrast
+from fairpca.estimators.moment_matching import unfair_per_contrast, warn_without_variance
 from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
@@ -81,6 +82,9 @@ def solve_summary(
             ConvergenceWarning,
             stacklevel=5,
         )
+    if len(unfair):
+        variances = np.asarray(result.certificate["explained_variance"])
+        warn_without_variance(variances, len(unfair), stacklevel=6)
     return unfair, result
 
 

@@ -129,7 +129,8 @@ def constrained_components(
     covariance : QuadraticForm
         Σ.
     n_components : int, float or None
-        k; the share in (0, 1) of the variance left after the constraint; or all directions.
+        k; the share in (0, 1) of the variance left after the constraint; or all directions, under a
+        constraint all that hold variance.
     unfair : ndarray of shape (rank, n_features)
         U, orthonormal rows.
     strength : float
@@ -145,17 +146,20 @@ def constrained_components(
     -------
     SolverResult
         Components by descending eigenvalue. `objective` is the variance kept, tr(V Σ Vᵀ).
-        Certificates: ``constraint_violation``
-        ‖UVᵀ‖₂ (strength 1), ``explained_variance`` (k,) and ``available_variance``, the trace of
-        the constrained covariance.
+        Certificates: ``constraint_violation`` ‖UVᵀ‖₂ (strength 1), ``explained_variance`` (k,),
+        exactly 0 where it is no more than rounding, and ``available_variance``, the trace of the
+        constrained covariance.
     """
     exact = strength == 1.0
     removed = unfair if strength > 0 else unfair[:0]
     d = unfair.shape[1]
     limit = d - (len(removed) if exact else 0) if max_components is None else max_components
     product, available, push = _projected(covariance, removed, strength)
+    rounding = 4 * np.finfo(np.float64).eps * max(d, 16) * covariance.trace()
     if method == "dense":
         values, V = dense_eigenpairs(_projected_matrix(covariance, removed, strength, push), limit)
+        if n_components is None and len(removed):
+            n_components = max(1, int(np.count_nonzero(values > rounding)))
         V, converged = V[:, : _count(values, n_components, available)], True
     else:
         rng = np.random.default_rng(0) if rng is None else rng
@@ -163,6 +167,7 @@ def constrained_components(
     if exact:
         V = orthonormalize(V, against=removed)
     variances = np.einsum("ij,ij->j", V, covariance.matmat(V))
+    variances[variances <= rounding] = 0.0
     violation = float(np.linalg.norm(removed @ V, 2)) if exact and len(removed) else 0.0
     return SolverResult(
         components=np.ascontiguousarray(V.T),
