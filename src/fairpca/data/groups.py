@@ -23,6 +23,8 @@ __all__ = [
     "align_to_index",
     "encode_groups",
     "factorize",
+    "label_array",
+    "label_key",
     "sorted_labels",
 ]
 
@@ -175,7 +177,14 @@ def encode_groups(
             "sensitive_features is required: pass one label per row (an array, Series or frame)."
         )
     attributes = []
-    for name, values in _columns(align_to_index(sensitive_features, index, "sensitive_features")):
+    if isinstance(sensitive_features, Mapping):
+        aligned: Any = {
+            name: align_to_index(column, index, f"sensitive_features[{name!r}]")
+            for name, column in sensitive_features.items()
+        }
+    else:
+        aligned = align_to_index(sensitive_features, index, "sensitive_features")
+    for name, values in _columns(aligned):
         if len(values) != n_samples:
             raise ValueError(
                 f"sensitive_features column {name!r} has {len(values)} rows, X has {n_samples}: "
@@ -238,7 +247,7 @@ def factorize(values: NDArray[Any]) -> tuple[tuple[Label, ...], NDArray[np.intp]
     key: Callable[[Any], Any] = _identity
     kinds = set(map(type, items))
     if kinds & {bool, np.bool_} and len(kinds) > 1:
-        key = _typed  # True == 1 in Python, but a user who wrote both meant two labels
+        key = label_key  # True == 1 in Python, but a user who wrote both meant two labels
     try:
         distinct = (
             {key(v): v for v in set(items)} if key is _identity else {key(v): v for v in items}
@@ -257,6 +266,20 @@ def factorize(values: NDArray[Any]) -> tuple[tuple[Label, ...], NDArray[np.intp]
     return levels_sorted, codes
 
 
+def label_key(label: Label) -> tuple[bool, Label]:
+    """Return what tells labels apart: their value, but True is not 1."""
+    return isinstance(label, bool | np.bool_), label
+
+
+def label_array(labels: Sequence[Label]) -> NDArray[Any]:
+    """Return labels as a 1-D array that holds each of them as it was, of objects if need be."""
+    if len({type(label) for label in labels}) == 1 and isinstance(labels[0], str | int | float):
+        array = np.array(labels)
+        if array.tolist() == list(labels):  # NumPy drops trailing zero characters, for example
+            return array
+    return _object_array(labels)
+
+
 def sorted_labels(labels: Iterable[Label]) -> tuple[Label, ...]:
     """Sort labels by value, or by type and text where their values do not compare."""
     items = list(labels)
@@ -268,10 +291,6 @@ def sorted_labels(labels: Iterable[Label]) -> tuple[Label, ...]:
 
 def _identity(value: Any) -> Any:
     return value
-
-
-def _typed(value: Any) -> Any:
-    return isinstance(value, bool | np.bool_), value
 
 
 def _is_missing(value: Any) -> bool:

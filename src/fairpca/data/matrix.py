@@ -9,7 +9,10 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse
 
-__all__ = ["as_matrix", "column_name", "explain_nonfinite", "index_of"]
+__all__ = ["as_matrix", "check_no_underflow", "column_name", "explain_nonfinite", "index_of"]
+
+_TINY_VARIANCE = 1e-290
+"""Below this, sums of squares have lost digits to float64's subnormal numbers."""
 
 
 def as_matrix(X: Any, *, user: str) -> Any:
@@ -38,6 +41,12 @@ def as_matrix(X: Any, *, user: str) -> Any:
         raise TypeError(
             f"{user} does not take Dask collections. Pass X.compute() if it fits in memory."
         )
+    if isinstance(X, np.ma.MaskedArray):  # what is masked is missing, and named as such
+        return np.where(np.ma.getmaskarray(X), np.nan, X.data) if np.ma.is_masked(X) else X.data
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise ValueError(f"Input X is not numeric: it holds {X.dtype}. Turn dates into numbers.")
+    if hasattr(X, "iloc"):
+        X = _named_by_text(X, user)
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
@@ -53,6 +62,22 @@ def as_matrix(X: Any, *, user: str) -> Any:
                 "(fairpca.data.TableEncoder or sklearn.preprocessing.OneHotEncoder), or drop it."
             )
     return frame.to_native()
+
+
+def _named_by_text(X: Any, user: str) -> Any:
+    """Return a pandas frame whose columns are named by text, so that their order can be checked.
+
+    The default names 0, 1, … count as none.
+    """
+    if not hasattr(X, "columns"):
+        return X
+    names = list(X.columns)
+    if not X.columns.is_unique:
+        repeated = sorted({str(name) for name in X.columns[X.columns.duplicated()]})
+        raise ValueError(f"{user}: X has repeated column names: {', '.join(repeated)}.")
+    if all(isinstance(name, str) for name in names) or names == list(range(len(names))):
+        return X
+    return X.set_axis([str(name) for name in names], axis=1)
 
 
 def index_of(X: Any) -> Any:
@@ -98,6 +123,28 @@ def explain_nonfinite(X: Any, names: Sequence[str] | None, *, first_row: int = 0
         f"Input X contains {kinds}: column {column_name(names, column)} has {count} such value"
         f"{'s' if count > 1 else ''} (first in row {row + first_row}){more}. Impute or drop them."
     )
+
+
+def check_no_underflow(X: Any, variance: float) -> None:
+    """Raise ValueError if X varies, but by so little that its squares vanish in float64.
+
+    Parameters
+    ----------
+    X : ndarray or sparse array of shape (n_samples, n_features)
+        Finite data.
+    variance : float
+        Its total variance as computed, squared units of X.
+    """
+    if variance > _TINY_VARIANCE:
+        return
+    largest, smallest = X.max(), X.min()
+    varies = largest > smallest if scipy.sparse.issparse(X) else bool((X[:1] != X).any())
+    if varies and max(abs(float(largest)), abs(float(smallest))) > 0:
+        raise ValueError(
+            "Input X varies by so little that its squares underflow float64 (total variance "
+            f"{variance:.3g}). Rescale its columns, for example with "
+            "sklearn.preprocessing.StandardScaler."
+        )
 
 
 def column_name(names: Sequence[str] | None, column: int) -> str:

@@ -5,7 +5,7 @@ An estimator's ``fit`` tells its story in four verbs: validate, summarise, solve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +19,14 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from fairpca.data.groups import Attribute, Groups, align_to_index, encode_groups, factorize
+from fairpca.data.groups import (
+    Attribute,
+    Groups,
+    align_to_index,
+    encode_groups,
+    factorize,
+    label_array,
+)
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
 from fairpca.summaries.base import Floats
 
@@ -62,6 +69,34 @@ class CheckedRows:
     sample_weight: Floats | None
     stratum: Attribute | None
     strata: tuple[Any, ...]
+
+    def of_positive_weight(self) -> CheckedRows:
+        """Return the rows whose weight is not 0, with weights at most 1: their scale is free.
+
+        Raises
+        ------
+        ValueError
+            If an attribute then has a single group left.
+        """
+        w = self.sample_weight
+        if w is None:
+            return self
+        w = w / w.max()
+        if np.all(w > 0):
+            return replace(self, sample_weight=w)
+        kept = np.flatnonzero(w > 0)
+        groups = self.groups.take(kept)
+        for attribute in groups.attributes:
+            if len(attribute.levels) < 2:
+                raise ValueError(
+                    f"sensitive_features column {attribute.name!r} has fewer than two groups among "
+                    f"the {len(kept)} rows of positive sample_weight "
+                    f"({', '.join(map(repr, attribute.levels))})."
+                )
+        stratum = self.stratum
+        if stratum is not None:
+            stratum = Groups((stratum,), self.groups.n_samples).take(kept).attributes[0]
+        return replace(self, X=self.X[kept], groups=groups, sample_weight=w[kept], stratum=stratum)
 
 
 class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -203,12 +238,16 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             if not (sample_weight > 0).any():  # older scikit-learn lets this pass
                 raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
         stratum, strata = self._label(y, groups, index)
-        return CheckedRows(X, groups, sample_weight, stratum, strata)
+        rows = CheckedRows(X, groups, sample_weight, stratum, strata)
+        return rows if batch else rows.of_positive_weight()
 
     def _validate_matrix(self, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
+        if not reset and hasattr(X, "iloc"):
+            X = self._with_known_names(X)
+        X = as_matrix(X, user=type(self).__name__)
         X = validate_data(
             self,
-            as_matrix(X, user=type(self).__name__),
+            X,
             reset=reset,
             accept_sparse="csr",
             dtype="numeric",
@@ -216,6 +255,21 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             ensure_min_samples=min_rows,
         )
         return X.astype(np.float64) if X.dtype == object else X
+
+    def _with_known_names(self, X: Any) -> Any:
+        """Name a pandas frame's numbered columns as in `fit`, or refuse them in another order."""
+        columns = list(getattr(X, "columns", []))
+        if any(isinstance(name, str) for name in columns):
+            return X
+        if hasattr(self, "feature_names_in_"):
+            return X.set_axis([str(name) for name in columns], axis=1)
+        numbers = list(range(len(columns)))
+        if columns != numbers and set(columns) == set(numbers):
+            raise ValueError(
+                f"X has its numbered columns in the order {columns[:5]}…, and fit had them without "
+                "names. Give the same columns in the same order."
+            )
+        return X
 
     def _names(self) -> list[str] | None:
         names = getattr(self, "feature_names_in_", None)
@@ -277,7 +331,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             Variance of all columns together.
         """
         self._store_projection(components, mean, variances, total, dtype_of(rows.X))
-        self.groups_ = {a.name: np.array(a.levels) for a in rows.groups.attributes}
+        self.groups_ = {a.name: label_array(a.levels) for a in rows.groups.attributes}
         self.group_counts_ = {a.name: a.counts for a in rows.groups.attributes}
         self.n_samples_seen_ = int(rows.X.shape[0])
         return self

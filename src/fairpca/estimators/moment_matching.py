@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
+import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.data.matrix import explain_nonfinite
+from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.estimators.base import (
     CheckedRows,
     LinearProjection,
@@ -21,7 +22,7 @@ from fairpca.estimators.base import (
     is_count,
 )
 from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
-from fairpca.summaries.base import Floats
+from fairpca.summaries.base import Floats, Mask
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.rows import GroupRows, row_space
@@ -37,6 +38,7 @@ __all__ = [
 _DENSE_UP_TO = 500
 _MOMENTS_UP_TO = 5000
 _ROW_SPACE_UP_TO = 2500
+_PROBED_ROWS = 1024
 
 
 class MomentMatchingPCA(LinearProjection):
@@ -121,10 +123,12 @@ class MomentMatchingPCA(LinearProjection):
     group best is another question: see :class:`fairpca.MultigroupPCA`.
 
     Components follow the data's units, as in any PCA: where one column's variance exceeds all
-    others' and it differs between the groups, removing it leaves almost nothing. Standardise columns
-    of unlike units first.
+    others' and it differs between the groups, removing it leaves almost nothing. Standardise
+    columns of unlike units first.
 
-    Weights act as repetitions do, up to scale: multiplying all by a constant changes nothing.
+    Weights act as repetitions do, up to scale: multiplying all by a constant changes nothing. (The
+    n − 1 of `explained_variance_` and of ``difference="covariance"`` counts rows, whatever their
+    weights.)
 
     References
     ----------
@@ -213,6 +217,7 @@ class MomentMatchingPCA(LinearProjection):
         summary = self._summarise(rows)
         if not summary.moments.is_finite():
             raise ValueError(explain_nonfinite(rows.X, self._names()))
+        check_no_underflow(rows.X, summary.moments.covariance().trace())
         return self._solve(rows, summary)
 
     def _check_parameters(self) -> None:
@@ -306,33 +311,62 @@ class MomentMatchingPCA(LinearProjection):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        variances = np.asarray(result.certificate["explained_variance"])
+        variances = np.array(result.certificate["explained_variance"])
+        components = summary.lift(result.components)
+        mean = summary.lift((moments.origin + moments.mean(moments.everything))[None, :])[0]
+        mean += summary.origin
         if len(unfair) and exact:
-            warn_without_variance(variances, len(unfair), stacklevel=4)
+            doubtful = variances <= result.certificate["variance_rounding"]
+            empty = doubtful & without_variance(rows.X, mean, components, doubtful)
+            variances[empty] = 0.0
+            if n_components is None and not empty.all():
+                components, variances = components[~empty], variances[~empty]
+            else:
+                warn_without_variance(int(empty.sum()), len(empty), len(unfair), stacklevel=4)
         self.solver_ = summary.solver
         dtype = np.float32 if rows.X.dtype == np.float32 else np.float64
         self.unfair_subspace_ = summary.lift(unfair).astype(dtype)
         self.constraint_violation_ = result.certificate["constraint_violation"]
-        mean = moments.origin + moments.mean(moments.everything)
         return self._store(
             rows,
-            summary.lift(result.components),
-            summary.lift(mean[None, :])[0] + summary.origin,
+            components,
+            mean,
             variances,
             covariance.trace(),
         )
 
 
-def warn_without_variance(variances: Floats, removed: int, *, stacklevel: int) -> None:
+def without_variance(X: Any, mean: Floats, components: Floats, chosen: Mask) -> Mask:
+    """Return which of the chosen components the rows do not vary along, but for rounding.
+
+    Read off the rows themselves: a covariance matrix cannot tell rounding from columns whose units
+    are a millionth of another's.
+    """
+    empty = np.zeros(len(components), dtype=bool)
+    if not chosen.any():
+        return empty
+    axes = components[chosen].T
+    squares, size = np.zeros(axes.shape[1]), 0.0
+    for start in range(0, X.shape[0], _PROBED_ROWS):
+        block = X[start : start + _PROBED_ROWS]
+        block = block.toarray() if scipy.sparse.issparse(block) else np.asarray(block)
+        values = np.subtract(block, mean, dtype=np.float64)
+        squares += np.square(values @ axes).sum(axis=0)
+        size += float(np.square(block, dtype=np.float64).sum()) + float(np.square(values).sum())
+    eps = np.finfo(np.float32 if X.dtype == np.float32 else np.float64).eps
+    empty[chosen] = squares <= (32 * eps) ** 2 * size
+    return empty
+
+
+def warn_without_variance(empty: int, total: int, removed: int, *, stacklevel: int) -> None:
     """Warn of components along which the data do not vary: their values are rounding errors."""
-    empty = int(np.count_nonzero(variances == 0))
     if empty:
         warnings.warn(
-            f"{empty} of {len(variances)} components hold no variance: once the {removed} "
-            "directions that tell the groups apart are removed, the data do not vary along more "
-            f"than {len(variances) - empty}. What is left there is rounding error, which may itself "
-            "tell the groups apart. Ask for fewer components, or lower n_unfair (it counts for "
-            "each comparison of groups).",
+            f"{empty} of {total} components hold no variance: once the {removed} directions that "
+            f"tell the groups apart are removed, the data do not vary along more than "
+            f"{total - empty}. What is left is rounding error, which may itself tell the groups "
+            "apart. Ask for fewer components, or lower n_unfair (it counts for each comparison of "
+            "groups).",
             UserWarning,
             stacklevel=stacklevel,
         )

@@ -84,7 +84,8 @@ def solve_summary(
         )
     if len(unfair):
         variances = np.asarray(result.certificate["explained_variance"])
-        warn_without_variance(variances, len(unfair), stacklevel=6)
+        empty = int(np.sum(variances <= result.certificate["variance_rounding"]))
+        warn_without_variance(empty, len(variances), len(unfair), stacklevel=6)
     return unfair, result
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+from fairpca.data.groups import label_array
 from fairpca.data.matrix import explain_nonfinite
 from fairpca.data.sources import as_row_source
 from fairpca.estimators.base import (
@@ -536,7 +537,7 @@ class StreamingMomentMatchingPCA(LinearProjection):
         self.unfair_subspace_ = unfair.astype(self._dtype)
         self.constraint_violation_ = result.certificate["constraint_violation"]
         levels = {name: summary.levels(name) for name in self._names_seen}
-        self.groups_ = {name: np.array(found) for name, found in levels.items()}
+        self.groups_ = {name: label_array(found) for name, found in levels.items()}
         self.group_counts_ = {
             name: np.array([summary.count(summary.cells(name, [level])) for level in found])
             for name, found in levels.items()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 from threadpoolctl import ThreadpoolController
 
 from fairpca.summaries.base import Floats
@@ -19,6 +19,7 @@ __all__ = ["dense_eigenpairs", "lanczos_eigenpairs", "orthonormalize", "small_pr
 Which = Literal["largest", "magnitude"]
 
 _SMALL = 300
+_FORM_UP_TO = 5000
 
 
 @functools.cache
@@ -66,6 +67,9 @@ def lanczos_eigenpairs(
 ) -> tuple[Floats, Floats, bool]:
     """Return k leading eigenpairs of an operator, and whether all converged.
 
+    Where the iteration cannot do it (k near d, or no convergence) and d is moderate, the matrix is
+    formed and decomposed.
+
     Parameters
     ----------
     matmat : callable
@@ -77,27 +81,35 @@ def lanczos_eigenpairs(
     rng : numpy.random.Generator
         Draws the start vector.
     """
+    start = rng.standard_normal(d)
+    if not matmat(start[:, None]).any():  # ARPACK refuses the zero matrix
+        return np.zeros(k), np.linalg.qr(rng.standard_normal((d, k)))[0], True
     operator = LinearOperator(
         (d, d),
         matvec=lambda v: matmat(v.reshape(-1, 1)).reshape(-1),
         matmat=matmat,
         dtype=np.float64,
     )
-    subspace = min(d, max(2 * k + 20, 40))
-    try:
-        values, vectors = eigsh(
-            operator,
-            k=k,
-            which="LA" if which == "largest" else "LM",
-            v0=rng.standard_normal(d),
-            ncv=subspace,
-        )
-        converged = True
-    except ArpackNoConvergence as error:
-        values, vectors, converged = error.eigenvalues, error.eigenvectors, False
+    values, vectors = np.zeros(0), np.zeros((d, 0))
+    if k < d - 1:
+        subspace = min(d, max(2 * k + 20, 40))
+        try:
+            values, vectors = eigsh(
+                operator,
+                k=k,
+                which="LA" if which == "largest" else "LM",
+                v0=start,
+                ncv=subspace,
+            )
+        except ArpackNoConvergence as error:
+            values, vectors = error.eigenvalues, error.eigenvectors
+        except ArpackError:
+            pass  # broke down, on an operator of little more than rounding
+    if len(values) < k and d <= _FORM_UP_TO:
+        return *dense_eigenpairs(matmat(np.eye(d)), k, which), True
     ascending = np.argsort(values)  # ARPACK's order is its own where it stopped early
     values, vectors = values[ascending], vectors[:, ascending]
-    return *_leading(values, vectors, k, which), converged
+    return *_leading(values, vectors, k, which), len(values) == k
 
 
 def orthonormalize(vectors: Floats, *, against: Floats | None = None) -> Floats:

@@ -7,11 +7,13 @@ Eq. (1)–(2)). The solution is the top-k eigenvectors of (I − UᵀU) Σ (I �
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
+from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.solvers.eigen import (
     dense_eigenpairs,
@@ -129,8 +131,7 @@ def constrained_components(
     covariance : QuadraticForm
         Σ.
     n_components : int, float or None
-        k; the share in (0, 1) of the variance left after the constraint; or all directions, under a
-        constraint all that hold variance.
+        k; the share in (0, 1) of the variance left after the constraint; or all directions.
     unfair : ndarray of shape (rank, n_features)
         U, orthonormal rows.
     strength : float
@@ -147,8 +148,8 @@ def constrained_components(
     SolverResult
         Components by descending eigenvalue. `objective` is the variance kept, tr(V Σ Vᵀ).
         Certificates: ``constraint_violation`` ‖UVᵀ‖₂ (strength 1), ``explained_variance`` (k,),
-        exactly 0 where it is no more than rounding, and ``available_variance``, the trace of the
-        constrained covariance.
+        ``available_variance``, the trace of the constrained covariance, and ``variance_rounding``,
+        what rounding of the covariance may add to a variance.
     """
     exact = strength == 1.0
     removed = unfair if strength > 0 else unfair[:0]
@@ -158,8 +159,6 @@ def constrained_components(
     rounding = 4 * np.finfo(np.float64).eps * max(d, 16) * covariance.trace()
     if method == "dense":
         values, V = dense_eigenpairs(_projected_matrix(covariance, removed, strength, push), limit)
-        if n_components is None and len(removed):
-            n_components = max(1, int(np.count_nonzero(values > rounding)))
         V, converged = V[:, : _count(values, n_components, available)], True
     else:
         rng = np.random.default_rng(0) if rng is None else rng
@@ -167,7 +166,6 @@ def constrained_components(
     if exact:
         V = orthonormalize(V, against=removed)
     variances = np.einsum("ij,ij->j", V, covariance.matmat(V))
-    variances[variances <= rounding] = 0.0
     violation = float(np.linalg.norm(removed @ V, 2)) if exact and len(removed) else 0.0
     return SolverResult(
         components=np.ascontiguousarray(V.T),
@@ -178,6 +176,7 @@ def constrained_components(
             "constraint_violation": violation,
             "explained_variance": variances,
             "available_variance": available,
+            "variance_rounding": rounding,
         },
     )
 
@@ -205,9 +204,17 @@ def _difference_eigenvectors(
     if method == "dense" or m >= summary.n_features - 1:
         values, vectors = dense_eigenpairs(form.dense(), m, "magnitude")
     else:
-        values, vectors, _ = lanczos_eigenpairs(
+        values, vectors, converged = lanczos_eigenpairs(
             form.matmat, summary.n_features, m, "magnitude", rng=rng
         )
+        if not converged:
+            warnings.warn(
+                f"only {len(values)} of {m} unfair directions were found for the group "
+                f"{contrast.level!r} of {contrast.attribute!r}: the Lanczos iteration ran out of "
+                "steps. Try solver='dense', or a smaller n_unfair.",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
     # What rounding alone puts into a difference of two equal matrices is not a direction.
     floor = rank_floor(summary.n_features) * max(inside.trace(), outside.trace())
     return vectors[:, np.abs(values) > floor]
@@ -308,5 +315,7 @@ def _count(values: Floats, n_components: int | float | None, available: float) -
         return len(values)
     if isinstance(n_components, int):
         return n_components
-    share = np.cumsum(np.maximum(values, 0.0)) / (available or 1.0)
+    if available <= 0:
+        return 1
+    share = np.cumsum(np.maximum(values, 0.0)) / available
     return int(np.searchsorted(share, n_components * (1 - 1e-12))) + 1

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.groups import Attribute, Groups, Label, sorted_labels
+from fairpca.data.groups import Attribute, Groups, Label, label_key, sorted_labels
 
 __all__ = [
     "CellKey",
@@ -25,6 +25,7 @@ __all__ = [
     "GroupSummary",
     "Mask",
     "QuadraticForm",
+    "merge_keys",
     "split_into_cells",
 ]
 
@@ -89,15 +90,15 @@ class GroupSummary(ABC):
     def levels(self, attribute: str) -> tuple[Label, ...]:
         """Return the attribute's labels that have rows, sorted."""
         position = self.attributes.index(attribute)
-        return sorted_labels({key[position] for key in self.keys if key[position] is not None})
+        own = [key[position] for key in self.keys if key[position] is not None]
+        distinct = {label_key(label): label for label in own}
+        return sorted_labels(distinct.values())
 
     def cells(self, attribute: str, levels: Sequence[Label]) -> Mask:
         """Return the mask of cells whose label of `attribute` is one of `levels`."""
         position = self.attributes.index(attribute)
-        wanted = {(type(level) is bool, level) for level in levels}
-        return np.array(
-            [(type(key[position]) is bool, key[position]) in wanted for key in self.keys]
-        )
+        wanted = {label_key(level) for level in levels}
+        return np.array([label_key(key[position]) in wanted for key in self.keys], dtype=bool)
 
     def count(self, cells: Mask) -> int:
         """Return the number of rows in the chosen cells."""
@@ -185,6 +186,18 @@ class QuadraticForm:
         """Return the trace, squared units of X."""
         factors = float(self.factor_weights @ np.einsum("ij,ij->i", self.factors, self.factors))
         return self.summary.within_trace(self.coefficients) + factors
+
+
+def merge_keys(
+    first: Sequence[CellKey], second: Sequence[CellKey]
+) -> tuple[tuple[CellKey, ...], list[int]]:
+    """Return the cells of two summaries together, and where those of the second are among them."""
+    position = {tuple(map(label_key, key)): i for i, key in enumerate(first)}
+    keys = list(first)
+    for key in second:
+        if position.setdefault(tuple(map(label_key, key)), len(keys)) == len(keys):
+            keys.append(key)
+    return tuple(keys), [position[tuple(map(label_key, key))] for key in second]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairpca.data.groups import Label
+from fairpca.data.groups import Label, label_key
 from fairpca.summaries.base import GroupSummary, Mask
 
 __all__ = ["Contrast", "one_versus_rest"]
@@ -81,7 +81,7 @@ def one_versus_rest(
         for value, reference in references:
             for level in levels[1:] if len(levels) == 2 else levels:
                 inside = reference & summary.cells(attribute, [level])
-                others = [other for other in levels if other != level]
+                others = [other for other in levels if label_key(other) != label_key(level)]
                 outside = reference & summary.cells(attribute, others)
                 for cells, name in ((inside, level), (outside, others)):
                     if not allow_empty:

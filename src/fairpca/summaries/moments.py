@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
 from fairpca.data.groups import Attribute, Groups
-from fairpca.summaries.base import CellKey, Cells, Floats, GroupSummary, split_into_cells
+from fairpca.summaries.base import (
+    CellKey,
+    Cells,
+    Floats,
+    GroupSummary,
+    merge_keys,
+    split_into_cells,
+)
 from fairpca.summaries.blocks import (
     REFERENCE_ROWS,
     cell_sums,
@@ -155,7 +162,7 @@ class GroupMoments(GroupSummary):
         if not other.keys:
             return self
         other = other._moved_to(self.origin)
-        keys = self.keys + tuple(key for key in other.keys if key not in self.keys)
+        keys, places = merge_keys(self.keys, other.keys)
         counts = np.zeros(len(keys), dtype=np.int64)
         weights, means = np.zeros(len(keys)), np.zeros((len(keys), self.n_features))
         own = np.arange(len(self.keys))
@@ -165,7 +172,7 @@ class GroupMoments(GroupSummary):
         scatter[: len(self.scatter)] = self.scatter
         if pooled:
             scatter += other.scatter
-        for i, j in enumerate(keys.index(key) for key in other.keys):
+        for i, j in enumerate(places):
             weight, mean = float(other.weights[i]), other.means[i]
             if not pooled:
                 scatter[j] += other.scatter[i]

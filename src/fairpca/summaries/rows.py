@@ -58,7 +58,8 @@ class GroupRows(GroupSummary):
     ) -> GroupRows:
         """Summarise rows; parameters as in `GroupMoments.from_rows`.
 
-        Dense rows are copied once, centred; sparse rows are kept as they are.
+        Dense rows are copied once, centred. Of sparse rows only columns without a zero are centred:
+        no other column can lie far from zero for its spread.
         """
         cells = split_into_cells(X, groups, sample_weight, stratum)
         n, n_cells = len(cells.codes), len(cells.keys)
@@ -82,7 +83,8 @@ class GroupRows(GroupSummary):
 
     def is_finite(self) -> bool:
         """Whether all values are finite."""
-        return bool(np.isfinite(self.origin).all() and np.isfinite(self.means).all())
+        with np.errstate(over="ignore", invalid="ignore"):
+            return bool(np.isfinite(self.means).all() and np.isfinite(self.within_scale().sum()))
 
     def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
         """See `GroupSummary.within_matmat`."""
@@ -98,18 +100,22 @@ class GroupRows(GroupSummary):
 
     def within_trace(self, coefficients: Floats) -> float:
         """See `GroupSummary.within_trace`."""
-        squares = np.asarray(self._squares().sum(axis=1)).reshape(-1)
+        if scipy.sparse.issparse(self.rows):
+            squares = np.asarray(self.rows.multiply(self.rows).sum(axis=1)).reshape(-1)
+        else:
+            squares = np.einsum("ij,ij->i", self.rows, self.rows)
         per_cell = np.bincount(self.codes, squares * self.sample_weight, minlength=len(self.keys))
         per_cell -= self.weights * np.einsum("ij,ij->i", self.means, self.means)
         return float(coefficients @ per_cell)
 
     def within_scale(self) -> Floats:
         """See `GroupSummary.within_scale`."""
-        diagonal: Floats = np.asarray(self.sample_weight @ self._squares()).reshape(-1)
+        if scipy.sparse.issparse(self.rows):
+            squares = self.rows.multiply(self.rows).T @ self.sample_weight
+            diagonal: Floats = np.asarray(squares).reshape(-1)
+        else:
+            diagonal = np.einsum("i,ij,ij->j", self.sample_weight, self.rows, self.rows)
         return np.maximum(diagonal - self.weights @ self.means**2, 0.0)
-
-    def _squares(self) -> Any:
-        return self.rows.multiply(self.rows) if scipy.sparse.issparse(self.rows) else self.rows**2
 
 
 def row_space(X: Any) -> tuple[Floats, Floats, Floats]:
@@ -138,7 +144,12 @@ def row_space(X: Any) -> tuple[Floats, Floats, Floats]:
 
 def _centered(X: Any) -> tuple[Any, Floats]:
     if scipy.sparse.issparse(X):
-        return X.astype(np.float64), np.zeros(X.shape[1])
+        rows = X.tocsr().astype(np.float64)  # a copy
+        rows.sum_duplicates()
+        full = np.bincount(rows.indices, minlength=X.shape[1]) == X.shape[0]
+        shift: Floats = np.where(full, np.asarray(rows.mean(axis=0)).reshape(-1), 0.0)
+        rows.data -= shift[rows.indices]
+        return rows, shift
     origin: Floats = X.mean(axis=0, dtype=np.float64)
     rows = np.empty(X.shape)
     np.subtract(X, origin, out=rows, dtype=np.float64)
