@@ -212,3 +212,20 @@ def test_the_semidefinite_programme_agrees(n_groups):
     exact = multigroup_vectors(G, 1)
     scale = np.linalg.eigvalsh(G)[:, -1].max()
     assert abs(programme.objective - exact.objective) <= 1e-5 * scale
+
+
+def test_large_matrices_go_by_lanczos_iteration_and_stay_certified():
+    d = 720
+    rng = np.random.default_rng(21)
+    A = rng.standard_normal((2, 900, d)) * np.exp(-4 * np.arange(d) / d)
+    A[1] = A[1][:, ::-1]
+    G = A.transpose(0, 2, 1) @ A
+    result = multigroup_vectors(G, 2)
+    np.testing.assert_allclose(result.components @ result.components.T, np.eye(2), atol=1e-12)
+    tops = np.linalg.eigvalsh(G)[:, -1]
+    losses = losses_of(G, result.components[0])
+    mu = result.certificate["group_weights"][0]
+    bound = mu @ tops - np.linalg.eigvalsh(np.tensordot(mu, G, 1))[-1]
+    assert abs(losses[0] - losses[1]) <= 1e-11 * tops.max()
+    assert losses.max() - bound <= 1e-11 * tops.max()
+    assert result.converged
