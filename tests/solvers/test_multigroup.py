@@ -47,6 +47,27 @@ def test_two_groups_are_balanced_and_optimal_at_constructed_crossings(kind):
 
 
 @pytest.mark.parametrize("kind", CROSSINGS)
+def test_crossings_among_many_features(kind):
+    """As above, hidden in matrices that are solved by Newton's method and growing subspaces."""
+    rng = np.random.default_rng(22)
+    for _ in range(60):
+        small = CROSSINGS[kind](rng)
+        G = np.zeros((2, 45, 45))
+        G[:, : small.shape[1], : small.shape[1]] = small
+        G[:, range(8, 45), range(8, 45)] += 0.5 * rng.random((2, 37))
+        U = rotation(rng, 45)
+        G = U @ G @ U.T
+        result = multigroup_vectors(G, 3)
+        scale = np.linalg.eigvalsh(G)[:, -1].max() or 1.0
+        own = result.certificate["incremental_losses"]
+        assert np.all(np.abs(own[:, 0] - own[:, 1]) <= 1e-11 * scale)
+        assert np.all(result.certificate["duality_gap"] <= 1e-11 * scale)
+        mu = result.certificate["group_weights"][0]
+        bound = mu @ np.linalg.eigvalsh(G)[:, -1] - np.linalg.eigvalsh(np.tensordot(mu, G, 1))[-1]
+        assert losses_of(G, result.components[0]).max() - bound <= 1e-11 * scale
+
+
+@pytest.mark.parametrize("kind", CROSSINGS)
 def test_all_components_at_constructed_crossings(kind):
     rng = np.random.default_rng(8)
     for _ in range(40):
