@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fairpca.solvers.many_groups import balance_many
 from fairpca.solvers.multigroup import multigroup_vectors
 from fairpca.solvers.multigroup_published import brent_vector, frank_wolfe_vector, sdp_vector
-from tests.solvers.grams import CROSSINGS, rotation, uneven_scales, wishart
+from tests.solvers.grams import CROSSINGS, among_many, rotation, uneven_scales, wishart
 
 
 def losses_of(G: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -51,12 +52,7 @@ def test_crossings_among_many_features(kind):
     """As above, hidden in matrices that are solved by Newton's method and growing subspaces."""
     rng = np.random.default_rng(22)
     for _ in range(60):
-        small = CROSSINGS[kind](rng)
-        G = np.zeros((2, 45, 45))
-        G[:, : small.shape[1], : small.shape[1]] = small
-        G[:, range(8, 45), range(8, 45)] += 0.5 * rng.random((2, 37))
-        U = rotation(rng, 45)
-        G = U @ G @ U.T
+        G = among_many(CROSSINGS[kind](rng), rng)
         result = multigroup_vectors(G, 3)
         scale = np.linalg.eigvalsh(G)[:, -1].max() or 1.0
         own = result.certificate["incremental_losses"]
@@ -65,6 +61,27 @@ def test_crossings_among_many_features(kind):
         mu = result.certificate["group_weights"][0]
         bound = mu @ np.linalg.eigvalsh(G)[:, -1] - np.linalg.eigvalsh(np.tensordot(mu, G, 1))[-1]
         assert losses_of(G, result.components[0]).max() - bound <= 1e-11 * scale
+
+
+@pytest.mark.parametrize("kind", ["random", "diagonal integers", "blocks", "identical"])
+def test_three_groups_with_crossings_among_many_features(kind):
+    rng = np.random.default_rng(23)
+    for _ in range(15):
+        while True:
+            pair = CROSSINGS[kind](rng)
+            if pair.shape[1] >= 3:
+                break
+        third = pair[:1, ::-1, ::-1]
+        G = among_many(np.concatenate([pair, third]), rng)
+        result = multigroup_vectors(G, 1)
+        tops = np.linalg.eigvalsh(G)[:, -1]
+        H = tops[:, None, None] * np.eye(45) - G
+        whole = balance_many(H, 1)
+        scale = tops.max() or 1.0
+        value = losses_of(G, result.components[0]).max()
+        assert value <= whole.value + 1e-9 * scale
+        bound = value - result.certificate["duality_gap"][0]
+        assert abs(bound - whole.bound) <= 1e-9 * scale
 
 
 @pytest.mark.parametrize("kind", CROSSINGS)
