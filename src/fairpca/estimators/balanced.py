@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -45,6 +45,8 @@ class BalancedProjection(LinearProjection):
     `center`, `combine_attributes`, `missing_groups`.
     """
 
+    _nested: ClassVar[bool] = False
+    """Whether the first components of a larger fit are the smaller fit."""
     center: bool
     n_components: int | float | None
     combine_attributes: str
@@ -224,15 +226,15 @@ class BalancedProjection(LinearProjection):
                 )
             return self._components(problem, wanted)
         k = self._fewest(problem, wanted, available)
+        goal = wanted * total * (1 - 1e-12)
         while True:
             components = self._components(problem, k)
             kept = np.cumsum(variances(components))
-            enough = np.flatnonzero(kept >= wanted * total * (1 - 1e-12))
-            if enough.size or k >= available:
+            if kept[-1] >= goal or k >= available:
                 break
-            k = min(available, k + max(1, k // 4))
-        exactly = int(enough[0]) + 1 if enough.size else k
-        return components if exactly == k else self._components(problem, exactly)
+            k = min(available, k + (max(1, k // 4) if self._nested else 1))
+        first = int(np.searchsorted(kept, goal)) + 1
+        return self._components(problem, first) if self._nested and first < k else components
 
     def _fewest(self, problem: GroupGrams, share: float, available: int) -> int:
         """Fewest components that could keep a share of the variance: as many as plain PCA's."""
