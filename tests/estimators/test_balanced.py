@@ -401,3 +401,24 @@ def test_nash_names_the_group_without_variance():
     g = np.array(["a", "b"] * 10)
     with pytest.raises(ValueError, match="group 'a' of 'sensitive_feature' has no variance"):
         WorstGroupPCA(1, loss="nash").fit(np.ones((20, 3)), sensitive_features=g)
+
+
+@pytest.mark.parametrize("loss", ["marginal", "reconstruction", "variance", "nash"])
+@pytest.mark.parametrize("n_groups", [2, 4, 6])
+def test_never_worse_than_plain_pca_of_all_rows(loss, n_groups):
+    for seed in range(4):
+        X, g = data(n=300, d=9, n_groups=n_groups, seed=seed)
+        sizes = np.unique(g, return_counts=True)[1]
+        M = centred_grams(X, g) / sizes[:, None, None]
+
+        def judge(V, M=M):
+            kept = np.einsum("gdk,dk->g", M @ V, V)
+            return {
+                "marginal": (np.linalg.eigvalsh(M)[:, -3:].sum(axis=1) - kept).max(),
+                "reconstruction": (np.trace(M, axis1=1, axis2=2) - kept).max(),
+                "variance": -kept.min(),
+                "nash": -np.log(kept).sum(),
+            }[loss]
+
+        ours = WorstGroupPCA(3, loss=loss).fit(X, sensitive_features=g)
+        assert judge(ours.components_.T) <= judge(PCA(3).fit(X).components_.T) + 1e-10
