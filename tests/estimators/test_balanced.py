@@ -382,7 +382,7 @@ def test_model_files_keep_everything_but_the_moments(estimator, tmp_path):
     np.testing.assert_array_equal(loaded.transform(X), pca.transform(X))
     for name in ("group_labels_", "group_weights_", "duality_gap_", "certified_"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(pca, name))
-    with pytest.raises(ValueError, match="came from a file"):
+    with pytest.raises(ValueError, match="came from a file or a sketch"):
         loaded.partial_fit(X, sensitive_features=g)
     loaded.fit(X, sensitive_features=g).partial_fit(X, sensitive_features=g)
 
@@ -422,3 +422,43 @@ def test_never_worse_than_plain_pca_of_all_rows(loss, n_groups):
 
         ours = WorstGroupPCA(3, loss=loss).fit(X, sensitive_features=g)
         assert judge(ours.components_.T) <= judge(PCA(3).fit(X).components_.T) + 1e-10
+
+
+@BOTH
+@pytest.mark.parametrize("center", [True, False])
+def test_summaries_made_elsewhere(estimator, center):
+    from fairpca.data.groups import encode_groups
+    from fairpca.summaries.moments import GroupMoments
+    from fairpca.summaries.rows import GroupRows
+
+    X, g = data(n_groups=3)
+    expected = estimator(2, center=center).fit(X, sensitive_features=g)
+    groups = encode_groups(g, n_samples=len(X))
+    for kind in (GroupMoments, GroupRows):
+        found = estimator(2, center=center).fit_summary(kind.from_rows(X, groups))
+        same_subspace(found.components_, expected.components_)
+        np.testing.assert_allclose(found.transform(X), expected.transform(X), atol=1e-8)
+        assert found.n_samples_seen_ == len(X)
+        assert found.group_labels_ == expected.group_labels_
+    with pytest.raises(ValueError, match="came from a file or a sketch"):
+        found.partial_fit(X, sensitive_features=g)
+    half = GroupMoments.from_rows(X[:100], groups.take(np.arange(100)))
+    joined = estimator(2, center=center).fit_summary(half)
+    joined.partial_fit(X[100:], sensitive_features=g[100:])
+    same_subspace(joined.components_, expected.components_)
+    with pytest.raises(ValueError, match="has no attributes"):
+        joined.fit_summary(half, attributes=["sex"])
+
+
+@BOTH
+def test_a_sketch_with_room_for_every_direction_is_exact(estimator):
+    from fairpca.data.groups import encode_groups
+    from fairpca.summaries.sketch import GroupSketch
+
+    X, g = data(n=600)
+    sketch = GroupSketch.empty(X.shape[1], rank=6)
+    for start in range(0, len(X), 50):
+        rows = slice(start, start + 50)
+        sketch = sketch.update(X[rows], encode_groups(g[rows], n_samples=50))
+    expected = estimator(2).fit(X, sensitive_features=g)
+    same_subspace(estimator(2).fit_summary(sketch).components_, expected.components_, 1e-6)
