@@ -270,7 +270,10 @@ def test_share_of_the_variance(estimator, share):
     X, g = data()
     pca = estimator(share).fit(X, sensitive_features=g)
     assert pca.explained_variance_ratio_.sum() >= share - 1e-9
-    if estimator is MultigroupPCA and pca.n_components_ > 1:
+    k = pca.n_components_
+    if k > 1:
+        assert estimator(k - 1).fit(X, sensitive_features=g).explained_variance_ratio_.sum() < share
+    if estimator is MultigroupPCA and k > 1:
         assert pca.explained_variance_ratio_[:-1].sum() < share
     assert estimator(None).fit(X, sensitive_features=g).n_components_ == X.shape[1]
 
@@ -379,7 +382,7 @@ def test_model_files_keep_everything_but_the_moments(estimator, tmp_path):
     np.testing.assert_array_equal(loaded.transform(X), pca.transform(X))
     for name in ("group_labels_", "group_weights_", "duality_gap_", "certified_"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(pca, name))
-    with pytest.raises(ValueError, match="came from a file"):
+    with pytest.raises(ValueError, match="came from a file or a sketch"):
         loaded.partial_fit(X, sensitive_features=g)
     loaded.fit(X, sensitive_features=g).partial_fit(X, sensitive_features=g)
 
@@ -398,3 +401,64 @@ def test_nash_names_the_group_without_variance():
     g = np.array(["a", "b"] * 10)
     with pytest.raises(ValueError, match="group 'a' of 'sensitive_feature' has no variance"):
         WorstGroupPCA(1, loss="nash").fit(np.ones((20, 3)), sensitive_features=g)
+
+
+@pytest.mark.parametrize("loss", ["marginal", "reconstruction", "variance", "nash"])
+@pytest.mark.parametrize("n_groups", [2, 4, 6])
+def test_never_worse_than_plain_pca_of_all_rows(loss, n_groups):
+    for seed in range(4):
+        X, g = data(n=300, d=9, n_groups=n_groups, seed=seed)
+        sizes = np.unique(g, return_counts=True)[1]
+        M = centred_grams(X, g) / sizes[:, None, None]
+
+        def judge(V, M=M):
+            kept = np.einsum("gdk,dk->g", M @ V, V)
+            return {
+                "marginal": (np.linalg.eigvalsh(M)[:, -3:].sum(axis=1) - kept).max(),
+                "reconstruction": (np.trace(M, axis1=1, axis2=2) - kept).max(),
+                "variance": -kept.min(),
+                "nash": -np.log(kept).sum(),
+            }[loss]
+
+        ours = WorstGroupPCA(3, loss=loss).fit(X, sensitive_features=g)
+        assert judge(ours.components_.T) <= judge(PCA(3).fit(X).components_.T) + 1e-10
+
+
+@BOTH
+@pytest.mark.parametrize("center", [True, False])
+def test_summaries_made_elsewhere(estimator, center):
+    from fairpca.data.groups import encode_groups
+    from fairpca.summaries.moments import GroupMoments
+    from fairpca.summaries.rows import GroupRows
+
+    X, g = data(n_groups=3)
+    expected = estimator(2, center=center).fit(X, sensitive_features=g)
+    groups = encode_groups(g, n_samples=len(X))
+    for kind in (GroupMoments, GroupRows):
+        found = estimator(2, center=center).fit_summary(kind.from_rows(X, groups))
+        same_subspace(found.components_, expected.components_)
+        np.testing.assert_allclose(found.transform(X), expected.transform(X), atol=1e-8)
+        assert found.n_samples_seen_ == len(X)
+        assert found.group_labels_ == expected.group_labels_
+    with pytest.raises(ValueError, match="came from a file or a sketch"):
+        found.partial_fit(X, sensitive_features=g)
+    half = GroupMoments.from_rows(X[:100], groups.take(np.arange(100)))
+    joined = estimator(2, center=center).fit_summary(half)
+    joined.partial_fit(X[100:], sensitive_features=g[100:])
+    same_subspace(joined.components_, expected.components_)
+    with pytest.raises(ValueError, match="has no attributes"):
+        joined.fit_summary(half, attributes=["sex"])
+
+
+@BOTH
+def test_a_sketch_with_room_for_every_direction_is_exact(estimator):
+    from fairpca.data.groups import encode_groups
+    from fairpca.summaries.sketch import GroupSketch
+
+    X, g = data(n=600)
+    sketch = GroupSketch.empty(X.shape[1], rank=6)
+    for start in range(0, len(X), 50):
+        rows = slice(start, start + 50)
+        sketch = sketch.update(X[rows], encode_groups(g[rows], n_samples=50))
+    expected = estimator(2).fit(X, sensitive_features=g)
+    same_subspace(estimator(2).fit_summary(sketch).components_, expected.components_, 1e-6)

@@ -87,3 +87,13 @@ CROSSINGS: dict[str, Make] = {
     "multiplicity": multiplicity,
     "identical": identical,
 }
+
+
+def among_many(small: Grams, rng: np.random.Generator, d: int = 45) -> Grams:
+    """Hide matrices in larger ones: lesser eigenvalues beside them, then a rotation."""
+    m = small.shape[1]
+    G = np.zeros((len(small), d, d))
+    G[:, :m, :m] = small
+    G[:, range(m, d), range(m, d)] = 0.5 * rng.random((len(small), d - m))
+    U = rotation(rng, d)
+    return U @ G @ U.T

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fairpca.solvers.many_groups import balance_many
 from fairpca.solvers.multigroup import multigroup_vectors
 from fairpca.solvers.multigroup_published import brent_vector, frank_wolfe_vector, sdp_vector
-from tests.solvers.grams import CROSSINGS, rotation, uneven_scales, wishart
+from tests.solvers.grams import CROSSINGS, among_many, rotation, uneven_scales, wishart
 
 
 def losses_of(G: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -44,6 +45,43 @@ def test_two_groups_are_balanced_and_optimal_at_constructed_crossings(kind):
         bound = mu @ np.linalg.eigvalsh(G)[:, -1] - np.linalg.eigvalsh(np.tensordot(mu, G, 1))[-1]
         assert own.max() - bound <= 1e-12 * scale
         assert result.converged
+
+
+@pytest.mark.parametrize("kind", CROSSINGS)
+def test_crossings_among_many_features(kind):
+    """As above, hidden in matrices that are solved by Newton's method and growing subspaces."""
+    rng = np.random.default_rng(22)
+    for _ in range(60):
+        G = among_many(CROSSINGS[kind](rng), rng)
+        result = multigroup_vectors(G, 3)
+        scale = np.linalg.eigvalsh(G)[:, -1].max() or 1.0
+        own = result.certificate["incremental_losses"]
+        assert np.all(np.abs(own[:, 0] - own[:, 1]) <= 1e-11 * scale)
+        assert np.all(result.certificate["duality_gap"] <= 1e-11 * scale)
+        mu = result.certificate["group_weights"][0]
+        bound = mu @ np.linalg.eigvalsh(G)[:, -1] - np.linalg.eigvalsh(np.tensordot(mu, G, 1))[-1]
+        assert losses_of(G, result.components[0]).max() - bound <= 1e-11 * scale
+
+
+@pytest.mark.parametrize("kind", ["random", "diagonal integers", "blocks", "identical"])
+def test_three_groups_with_crossings_among_many_features(kind):
+    rng = np.random.default_rng(23)
+    for _ in range(15):
+        while True:
+            pair = CROSSINGS[kind](rng)
+            if pair.shape[1] >= 3:
+                break
+        third = pair[:1, ::-1, ::-1]
+        G = among_many(np.concatenate([pair, third]), rng)
+        result = multigroup_vectors(G, 1)
+        tops = np.linalg.eigvalsh(G)[:, -1]
+        H = tops[:, None, None] * np.eye(45) - G
+        whole = balance_many(H, 1)
+        scale = tops.max() or 1.0
+        value = losses_of(G, result.components[0]).max()
+        assert value <= whole.value + 1e-9 * scale
+        bound = value - result.certificate["duality_gap"][0]
+        assert abs(bound - whole.bound) <= 1e-9 * scale
 
 
 @pytest.mark.parametrize("kind", CROSSINGS)
@@ -212,3 +250,20 @@ def test_the_semidefinite_programme_agrees(n_groups):
     exact = multigroup_vectors(G, 1)
     scale = np.linalg.eigvalsh(G)[:, -1].max()
     assert abs(programme.objective - exact.objective) <= 1e-5 * scale
+
+
+def test_large_matrices_go_by_lanczos_iteration_and_stay_certified():
+    d = 720
+    rng = np.random.default_rng(21)
+    A = rng.standard_normal((2, 900, d)) * np.exp(-4 * np.arange(d) / d)
+    A[1] = A[1][:, ::-1]
+    G = A.transpose(0, 2, 1) @ A
+    result = multigroup_vectors(G, 2)
+    np.testing.assert_allclose(result.components @ result.components.T, np.eye(2), atol=1e-12)
+    tops = np.linalg.eigvalsh(G)[:, -1]
+    losses = losses_of(G, result.components[0])
+    mu = result.certificate["group_weights"][0]
+    bound = mu @ tops - np.linalg.eigvalsh(np.tensordot(mu, G, 1))[-1]
+    assert abs(losses[0] - losses[1]) <= 1e-11 * tops.max()
+    assert losses.max() - bound <= 1e-11 * tops.max()
+    assert result.converged

@@ -11,7 +11,7 @@ from fairpca.solvers.worst_group import (
     worst_group_losses,
     worst_group_subspace,
 )
-from tests.solvers.grams import CROSSINGS, rotation, wishart
+from tests.solvers.grams import CROSSINGS, among_many, rotation, wishart
 
 LOSSES = ("marginal", "reconstruction", "variance")
 
@@ -34,6 +34,22 @@ def test_two_groups_are_exact_at_constructed_crossings(kind):
         losses = result.certificate["group_losses"]
         assert abs(losses[0] - losses[1]) <= 1e-11 * scale
         np.testing.assert_allclose(result.components @ result.components.T, np.eye(k), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", CROSSINGS)
+def test_crossings_among_many_features(kind):
+    rng = np.random.default_rng(12)
+    for _ in range(25):
+        G = among_many(CROSSINGS[kind](rng), rng)
+        for k in (1, 2, 4):
+            result = worst_group_subspace(G, k)
+            best = np.linalg.eigvalsh(G)[:, -k:].sum(axis=1)
+            scale = best.max()
+            losses = best - np.einsum("gdk,dk->g", G @ result.components.T, result.components.T)
+            assert abs(losses[0] - losses[1]) <= 1e-10 * scale
+            mu = result.certificate["group_weights"]
+            kept = np.linalg.eigvalsh(np.tensordot(mu, G, 1))[-k:].sum()
+            assert losses.max() - (mu @ best - kept) <= 1e-10 * scale
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -24,7 +25,7 @@ from fairpca.estimators.base import (
     is_count,
 )
 from fairpca.solvers.result import SolverResult
-from fairpca.summaries.base import Floats
+from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.grams import GroupGrams, group_grams
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.span import SpanMoments
@@ -45,6 +46,8 @@ class BalancedProjection(LinearProjection):
     `center`, `combine_attributes`, `missing_groups`.
     """
 
+    _nested: ClassVar[bool] = False
+    """Whether the first components of a larger fit are the smaller fit."""
     center: bool
     n_components: int | float | None
     combine_attributes: str
@@ -118,8 +121,8 @@ class BalancedProjection(LinearProjection):
         before = getattr(self, "_summary", None)
         if before is None and hasattr(self, "n_samples_seen_"):
             raise ValueError(
-                "this model came from a file, which keeps no moments of the rows seen, so it "
-                "cannot take in more of them: fit it anew."
+                "this model came from a file or a sketch, which keep no exact moments of the rows "
+                "seen, so it cannot take in more of them: fit it anew."
             )
         rows = self._validate_batch(X, sensitive_features, sample_weight, reset=before is None)
         moments = GroupMoments.from_rows(rows.X, rows.groups, rows.sample_weight)
@@ -129,6 +132,44 @@ class BalancedProjection(LinearProjection):
         if before is not None:
             moments, n_rows = before.in_columns().merge(moments), n_rows + self.n_samples_seen_
         return self._fit_summary(rows, SpanMoments(moments), n_rows)
+
+    def fit_summary(
+        self, summary: GroupSummary, *, attributes: Sequence[str] | None = None
+    ) -> Self:
+        """Fit to rows that were summarised elsewhere: a stream, a sketch, merged partitions.
+
+        Parameters
+        ----------
+        summary : GroupSummary
+            Exact or approximate; what is balanced is what it holds.
+        attributes : sequence of str, optional
+            Sensitive attributes among the summary's; all of them by default.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If there are no groups, or attributes should be combined that the summary keeps apart.
+        """
+        self._check_shared_parameters()
+        names = tuple(summary.attributes if attributes is None else attributes)
+        unknown = sorted(set(names) - set(summary.attributes))
+        if unknown:
+            raise ValueError(
+                f"the summary has no attributes {unknown}; it has {summary.attributes}."
+            )
+        if self.combine_attributes == "intersection" and len(names) > 1:
+            raise ValueError(
+                f"the summary keeps {list(names)} apart: summarise their combination as one "
+                "attribute, or use combine_attributes='separate'."
+            )
+        self.__dict__.pop("feature_names_in_", None)
+        self.n_features_in_ = summary.n_features
+        nothing = CheckedRows(np.empty((0, summary.n_features)), Groups((), 0), None, None, ())
+        return self._fit_moments(nothing, summary, names, summary.count(summary.everything))
 
     @abstractmethod
     def _components(self, problem: GroupGrams, n_components: int) -> Floats:
@@ -185,8 +226,20 @@ class BalancedProjection(LinearProjection):
         return summary
 
     def _fit_summary(self, rows: CheckedRows, summary: SpanMoments, n_rows: int) -> Self:
-        moments, attributes = summary.moments, rows.groups.names
-        problem = group_grams(moments, attributes, center=self.center, basis=summary.basis)
+        attributes = rows.groups.names
+        return self._fit_moments(rows, summary.moments, attributes, n_rows, span=summary)
+
+    def _fit_moments(
+        self,
+        rows: CheckedRows,
+        moments: GroupSummary,
+        attributes: tuple[str, ...],
+        n_rows: int,
+        *,
+        span: SpanMoments | None = None,
+    ) -> Self:
+        basis = None if span is None else span.basis
+        problem = group_grams(moments, attributes, center=self.center, basis=basis)
         if not problem.labels:
             raise ValueError(
                 "no row with a group label and positive weight has been seen: nothing to balance."
@@ -199,7 +252,10 @@ class BalancedProjection(LinearProjection):
             return along
 
         components = self._choose(problem, min(n_rows, rows.X.shape[1]), variances, total)
-        mean = summary.mean() if self.center else np.zeros(rows.X.shape[1])
+        mean = np.zeros(rows.X.shape[1])
+        if self.center:
+            mean = moments.origin + moments.mean(moments.everything)
+            mean = mean if span is None else span.mean()
         self._store(rows, problem.lift(components), mean, variances(components), total)
         self.group_labels_ = list(problem.labels)
         self.n_samples_seen_ = n_rows
@@ -208,7 +264,9 @@ class BalancedProjection(LinearProjection):
             a: np.array([moments.count(moments.cells(a, [level])) for level in moments.levels(a)])
             for a in attributes
         }
-        self._summary = summary
+        if span is None and isinstance(moments, GroupMoments):
+            span = SpanMoments(moments)
+        self._summary = span  # None: nothing that more rows could be added to
         return self
 
     def _choose(self, problem: GroupGrams, available: int, variances: Any, total: float) -> Floats:
@@ -224,15 +282,15 @@ class BalancedProjection(LinearProjection):
                 )
             return self._components(problem, wanted)
         k = self._fewest(problem, wanted, available)
+        goal = wanted * total * (1 - 1e-12)
         while True:
             components = self._components(problem, k)
             kept = np.cumsum(variances(components))
-            enough = np.flatnonzero(kept >= wanted * total * (1 - 1e-12))
-            if enough.size or k >= available:
+            if kept[-1] >= goal or k >= available:
                 break
-            k = min(available, k + max(1, k // 4))
-        exactly = int(enough[0]) + 1 if enough.size else k
-        return components if exactly == k else self._components(problem, exactly)
+            k = min(available, k + (max(1, k // 4) if self._nested else 1))
+        first = int(np.searchsorted(kept, goal)) + 1
+        return self._components(problem, first) if self._nested and first < k else components
 
     def _fewest(self, problem: GroupGrams, share: float, available: int) -> int:
         """Fewest components that could keep a share of the variance: as many as plain PCA's."""

@@ -126,6 +126,8 @@ class MultigroupPCA(BalancedProjection):
     (True, True)
     """
 
+    _nested = True
+
     def __init__(
         self,
         n_components: int | float | None = 2,

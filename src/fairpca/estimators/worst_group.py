@@ -12,6 +12,7 @@ from fairpca.estimators.balanced import BalancedProjection, check_tolerance
 from fairpca.estimators.base import check_choice
 from fairpca.solvers.fair_pca_published import multiplicative_weights_subspace, sdp_subspace
 from fairpca.solvers.result import SolverResult
+from fairpca.solvers.subspaces import leading_eigenpairs
 from fairpca.solvers.worst_group import WorstGroupLoss, worst_group_subspace
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
@@ -158,7 +159,10 @@ class WorstGroupPCA(BalancedProjection):
         if self.loss == "nash":
             _check_variance(problem)
         moments = problem.grams / problem.weights[:, None, None]
-        result: SolverResult = _SOLVERS[self.solver](moments, n_components, self.loss, tol=self.tol)
+        known: dict[str, Any] = {"tol": self.tol}
+        if self.solver == "auto":
+            known["plain"] = leading_eigenpairs(np.sum(problem.grams, axis=0), n_components)[1]
+        result: SolverResult = _SOLVERS[self.solver](moments, n_components, self.loss, **known)
         if self.solver != "auto" and not result.converged:
             warnings.warn(
                 f"WorstGroupPCA: solver={self.solver!r} did not reach the optimum: "

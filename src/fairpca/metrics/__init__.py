@@ -15,10 +15,10 @@ from fairpca.metrics.downstream import (
     downstream,
     downstream_published_train_on_test,
 )
+from fairpca.metrics.group_measure import GroupMeasure
 from fairpca.metrics.leakage import LeakageScore, attribute_leakage, linear_probe_unfairness
 from fairpca.metrics.permutation import PermutationTest, mmd_permutation_test
 from fairpca.metrics.reconstruction import (
-    GroupMeasure,
     extra_reconstruction_error,
     group_reconstruction_error,
     incremental_loss,

@@ -22,6 +22,8 @@ TIGHT = 1e-5
 """Shares this close to 0 or 1 count as 0 or 1."""
 CERTIFIED = 1e-14
 """Gap of a Newton solution, relative to the matrices, that makes the smoothed dual unnecessary."""
+CLOSED = 1e-11
+"""Gap on the whole space, relative to the largest loss there is, below which nothing is gained."""
 N_DRAWS, N_REFINED = 64, 4
 MAX_GROWTH = 12
 """How often the subspace of a refinement is enlarged by the losses' gradients."""
@@ -82,7 +84,7 @@ def solve_many(space: Subspace, k: int, feasible: Floats | None = None) -> Balan
     scale = float(np.max(np.abs(space.offsets))) + abs(value)
     for _ in range(MAX_GROWTH):
         grown = space.grown(np.hstack(list(space.grams @ frame)))
-        if value - dual.bound <= 1e-13 * scale or grown is None:
+        if value - dual.bound <= CLOSED * scale or grown is None:
             break
         space, H = grown, grown.loss_matrices(k)
         refined, _ = refine_frame(H, space.basis.T @ frame, dual.weights)
@@ -91,7 +93,7 @@ def solve_many(space: Subspace, k: int, feasible: Floats | None = None) -> Balan
         if gain <= 1e-12 * scale:
             break
     found = Balance(frame, dual.weights, value, dual.bound, dual.n_iter + small.n_iter)
-    if feasible is None or found.gap <= 1e-13 * scale:
+    if feasible is None or found.gap <= CLOSED * scale:
         return found
     return _at_least(space, k, found, feasible)
 

@@ -17,7 +17,9 @@ __all__ = ["nash_frame"]
 MAX_STEPS = 200
 
 
-def nash_frame(grams: Floats, k: int, leaders: list[tuple[Floats, Floats]]) -> Balance:
+def nash_frame(
+    grams: Floats, k: int, leaders: list[tuple[Floats, Floats]], plain: Floats
+) -> Balance:
     """Maximise Σ_i log tr(VᵀG_iV) over frames of k columns.
 
     Parameters
@@ -27,6 +29,8 @@ def nash_frame(grams: Floats, k: int, leaders: list[tuple[Floats, Floats]]) -> B
         1 to d.
     leaders : list of (values, vectors)
         Leading eigenpairs of each group.
+    plain : ndarray of shape (d, k)
+        A frame that the answer may not be worse than.
 
     Returns
     -------
@@ -51,7 +55,7 @@ def nash_frame(grams: Floats, k: int, leaders: list[tuple[Floats, Floats]]) -> B
         value = -float(np.sum(np.log(kept)))
         return Balance(np.eye(d), (1 / kept) / np.sum(1 / kept), value, value, 0)
     relaxed = relax(-grams, k, logarithmic=True)
-    starts = [relaxed.vectors[:, :k], leading_eigenpairs(np.sum(grams, axis=0), k)[1]]
+    starts = [relaxed.vectors[:, :k], plain]
     frame = min((_ascend(grams, start) for start in starts), key=lambda V: -_welfare(grams, V))
     weights = relaxed.weights
     dual = _dual(grams, k, weights)

@@ -111,7 +111,7 @@ def _polish(H: Floats, state: _State, scale: float, *, forgiving: float = 1e-7) 
             best = state
         elif state.worst > best.worst + forgiving * scale:
             break
-        if np.linalg.norm(step) <= 1e-14:
+        if np.linalg.norm(step) <= 1e-9:  # quadratic: the next one would be rounding
             break
     return best
 

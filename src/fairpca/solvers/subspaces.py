@@ -122,10 +122,10 @@ def solve_on_subspaces(space: Subspace, k: int, inner: InnerSolver) -> tuple[Bal
         if bound > best_bound:
             best_weights, best_bound = weights, bound
         larger = space.grown(vectors)
-        if larger is None:
-            break
-        space = larger
-        if small.bound - bound <= AGREED * _scale(space, weights):
+        space = larger or space
+        if not round_:  # its weights may be coarse
+            continue
+        if larger is None or small.bound - bound <= AGREED * _scale(space, weights):
             small = inner(space.loss_matrices(k), k, weights)
             evaluations += small.n_iter
             break

@@ -32,7 +32,12 @@ WorstGroupLoss = Literal["marginal", "reconstruction", "variance", "nash"]
 
 
 def worst_group_subspace(
-    grams: Floats, k: int, loss: WorstGroupLoss = "marginal", *, tol: float = 1e-9
+    grams: Floats,
+    k: int,
+    loss: WorstGroupLoss = "marginal",
+    *,
+    tol: float = 1e-9,
+    plain: Floats | None = None,
 ) -> SolverResult:
     """Find the rank-k subspace with the smallest worst-group loss.
 
@@ -48,6 +53,8 @@ def worst_group_subspace(
         - ``"reconstruction"``: tr G_i − tr(VᵀG_iV), what is lost of the group.
         - ``"variance"``: −tr(VᵀG_iV), so the smallest group variance kept is largest.
         - ``"nash"``: maximise the product of the groups' kept variances (Nash social welfare).
+    plain : ndarray of shape (d, k), optional
+        A frame that the answer may not be worse than; by default the leading eigenvectors of ΣG_i.
     tol : float
         The answer counts as solved when its duality gap is at most `tol` times the largest
         Σ_{j≤k} σ_j² (for "nash", `tol` itself: its objective is a sum of logarithms).
@@ -70,12 +77,14 @@ def worst_group_subspace(
     scaled, d = grams / scale, grams.shape[1]
     with small_problem_threads(d):
         offsets, leaders = group_offsets(scaled, k, loss)
+        if plain is None:
+            plain = leading_eigenpairs(np.sum(scaled, axis=0), k)[1]
         if loss == "nash":
-            found = nash_frame(scaled, k, leaders)
+            found = nash_frame(scaled, k, leaders, plain)
         elif k == d:
             found = _everything(scaled, offsets)
         else:
-            found = _least_worst(scaled, offsets, k, leaders, anchored=loss == "marginal")
+            found = _least_worst(scaled, offsets, plain, leaders, anchored=loss == "marginal")
     result = worst_group_result(scaled, offsets, leaders, found, k, tol, logarithmic=loss == "nash")
     return _rescaled(result, scale, len(grams) if loss == "nash" else None)
 
@@ -154,12 +163,12 @@ def worst_group_losses(grams: Floats, offsets: Floats, frame: Floats) -> Floats:
 def _least_worst(
     grams: Floats,
     offsets: Floats,
-    k: int,
+    plain: Floats,
     leaders: list[tuple[Floats, Floats]],
     *,
     anchored: bool,
 ) -> Balance:
-    pooled = leading_eigenpairs(np.sum(grams, axis=0), k)[1]
+    k = plain.shape[1]
     if len(grams) == 1:
         own = leaders[0][1][:, :k]
         value = float(worst_group_losses(grams, offsets, own)[0])
@@ -168,11 +177,11 @@ def _least_worst(
     first = leaders[largest][1]
     if first.shape[1] < len(first):
         others = [vectors for i, (_, vectors) in enumerate(leaders) if i != largest]
-        first = np.linalg.qr(np.hstack([first, *others, pooled])[:, : len(first)])[0]
+        first = np.linalg.qr(np.hstack([first, *others, plain])[:, : len(first)])[0]
     space = Subspace(grams, offsets, first, largest if anchored and k == 1 else None)
     if len(grams) == 2:
         return solve_two(space, k)
-    return solve_many(space, k, pooled)
+    return solve_many(space, k, plain)
 
 
 def _everything(grams: Floats, offsets: Floats) -> Balance:

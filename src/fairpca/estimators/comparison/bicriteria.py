@@ -21,7 +21,6 @@ class BicriteriaPCA(BalancedProjection):
     A fast approximation to the least worst-group reconstruction error ‖A_i − A_iVᵀV‖_F, whose
     guarantee is for the larger span of the sampled rows.
 
-
     Parameters
     ----------
     n_components : int, float or None, default=2
@@ -60,12 +59,10 @@ class BicriteriaPCA(BalancedProjection):
     -----
     Random: report several seeds.
 
-
     References
     ----------
     .. [1] Z. Song, A. Vakilian, D. P. Woodruff, S. Zhou (2024). On socially fair low-rank
        approximation and column subset selection. NeurIPS. Algorithm 3 (arXiv 2412.06063).
-
 
     Examples
     --------

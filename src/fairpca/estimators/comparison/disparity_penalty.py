@@ -20,7 +20,6 @@ class DisparityPenaltyPCA(BalancedProjection):
     The components lead αΣ + (1−α)(M_worse − M_better), with the α in [0, 1] whose errors differ
     least among those of a golden-section search.
 
-
     Parameters
     ----------
     n_components : int, float or None, default=2
@@ -57,12 +56,10 @@ class DisparityPenaltyPCA(BalancedProjection):
     -----
     Two groups only. The disparity need not be unimodal in α: the best α met is kept.
 
-
     References
     ----------
     .. [1] G. D. Pelegrina, L. T. Duarte (2023). A novel approach for fair principal component
        analysis based on eigendecomposition. IEEE Trans. Artificial Intelligence.
-
 
     Examples
     --------

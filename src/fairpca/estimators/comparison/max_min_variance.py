@@ -31,7 +31,6 @@ class MaxMinVariancePCA(BalancedProjection):
     :class:`fairpca.WorstGroupPCA` with ``loss="variance"`` solves the same problem with a
     certificate.
 
-
     Parameters
     ----------
     n_components : int, float or None, default=2
@@ -70,7 +69,6 @@ class MaxMinVariancePCA(BalancedProjection):
     -----
     Both start at plain PCA of the groups pooled with equal weight and never return less than it.
 
-
     References
     ----------
     .. [1] P. Babu, P. Stoica (2023). Fair principal component analysis (PCA):
@@ -78,7 +76,6 @@ class MaxMinVariancePCA(BalancedProjection):
        arXiv 2305.05963.
     .. [2] G. Zalcberg, A. Wiesel (2021). Fair principal component analysis and filter design. IEEE
        Trans. Signal Processing 69.
-
 
     Examples
     --------

@@ -26,7 +26,6 @@ class ParetoPCA(BalancedProjection):
 
     Which point of the Pareto frontier is reached depends on the random start.
 
-
     Parameters
     ----------
     n_components : int, float or None, default=2
@@ -63,12 +62,10 @@ class ParetoPCA(BalancedProjection):
     Objectives: the reconstruction error of all labelled rows, and ½(E_i − E_j)² for every pair of
     groups, E_i the group's error per row beyond its own best.
 
-
     References
     ----------
     .. [1] M. M. Kamani, F. Haddadpour, R. Forsati, M. Mahdavi (2022). Efficient fair principal
        component analysis. Machine Learning 111.
-
 
     Examples
     --------
