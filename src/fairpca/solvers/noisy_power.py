@@ -213,7 +213,7 @@ class NoisyPower:
         assert self.V is not None  # noqa: S101 - callers look at `phase`
         k = self.settings.n_components
         rotation = self.rotation[:, :k].astype(self.dtype)
-        V = np.asfortranarray(self.V @ rotation) if self.n_blocks else self.V[:, :k].copy("F")
+        V = np.matmul(rotation.T, self.V.T).T if self.n_blocks else self.V[:, :k].copy("F")
         if len(self.unfair):
             V = subtract_span(V, self.unfair)
         V = orthonormal_columns(V)[0]
