@@ -60,7 +60,7 @@ def main() -> None:
     """Run all, print and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--alpha", type=float, default=0.9, help="decay of the spectra")
+    parser.add_argument("--alpha", type=float, default=1.0, help="decay of the spectra")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     n, d, seeds = (4000, 60, 2) if arguments.quick else (50_000, 500, 10)

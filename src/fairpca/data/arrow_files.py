@@ -41,7 +41,8 @@ class ParquetSource(TableSource):
     def _batches(
         self, columns: list[str], types: Mapping[str, pa.DataType], block_rows: int
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
-        with pq.ParquetFile(self.path) as file:
+        # Reading column chunks ahead would keep those of the whole file in memory.
+        with pq.ParquetFile(self.path, pre_buffer=False) as file:
             done, total = 0, max(1, file.metadata.num_rows)
             for batch in file.iter_batches(block_rows, columns=columns):
                 done += batch.num_rows

@@ -262,7 +262,7 @@ class StreamingMomentMatchingPCA(LinearProjection):
         for number in range(self._passes(rows.X.shape[0])):
             if number and not self._another_pass():
                 break
-            self._absorb(rows)
+            self._absorb(rows, whole=True)
         return self._finish()
 
     def partial_fit(
@@ -401,7 +401,7 @@ class StreamingMomentMatchingPCA(LinearProjection):
         stream.counting = False
         return True
 
-    def _absorb(self, rows: CheckedRows) -> None:
+    def _absorb(self, rows: CheckedRows, *, whole: bool = False) -> None:
         if rows.groups.names != self._names_seen:
             raise ValueError(
                 f"sensitive_features has the attributes {list(rows.groups.names)}; the first batch "
@@ -411,7 +411,7 @@ class StreamingMomentMatchingPCA(LinearProjection):
         arguments = (rows.X, rows.groups, rows.sample_weight)
         if isinstance(stream, SummaryStream):
             chunk = max(256, _CHUNK_BYTES // (8 * rows.X.shape[1]))
-            if isinstance(stream.summary, GroupSketch):  # each block takes the sketch a step on
+            if whole and isinstance(stream.summary, GroupSketch):  # each block is a power step
                 chunk = min(chunk, max(16 * stream.summary.rank, rows.X.shape[0] // 10))
             finite = rows.X.shape[0] <= chunk or _all_finite(rows.X)
             for part in _parts(rows, chunk) if finite else ():

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs
 from scipy.linalg.blas import get_blas_funcs
 
 from fairpca.summaries.base import Floats
@@ -115,8 +115,16 @@ class BlockProducts:
 
 def orthonormal_columns(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return Q and R of a thin QR factorisation; Q takes the place of a Fortran-ordered matrix."""
-    Q, R = scipy.linalg.qr(matrix, mode="economic", overwrite_a=True, check_finite=False)
-    return np.asfortranarray(Q), R
+    matrix = np.asfortranarray(matrix)
+    geqrf, orgqr = get_lapack_funcs(("geqrf", "orgqr"), (matrix,))
+    width = matrix.shape[1]
+    work = 64 * width  # room for LAPACK's blocks of columns
+    reflectors, tau, _, info = geqrf(matrix, lwork=work, overwrite_a=True)
+    R = np.triu(reflectors[:width])
+    Q, _, failed = orgqr(reflectors, tau, lwork=work, overwrite_a=True)
+    if info or failed:
+        raise np.linalg.LinAlgError("the QR factorisation of an iterate failed.")
+    return Q, R
 
 
 def subtract_span(V: NDArray[Any], rows: Floats) -> NDArray[Any]:

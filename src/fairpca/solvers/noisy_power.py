@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.solvers.block_products import BlockProducts, orthonormal_columns, subtract_span
-from fairpca.solvers.moment_matching import Difference, rank_floor, span_of_directions
+from fairpca.solvers.moment_matching import rank_floor, span_of_directions
+from fairpca.solvers.power_settings import Comparison, PowerSettings
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Cells, Floats, split_into_cells
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
@@ -30,56 +31,6 @@ _ContrastKey = tuple[Any, ...]
 
 _NEAR = 100.0
 """Squared mean, in units of the variance, up to which sums about zero cost no more than a digit."""
-
-
-@dataclass(frozen=True)
-class PowerSettings:
-    """What the method is asked to do.
-
-    Parameters
-    ----------
-    n_components : int
-        k.
-    n_unfair : mapping of attribute to int
-        m of each attribute's comparisons.
-    match_mean : bool
-        Whether U holds the mean differences.
-    difference : {"second_moment", "covariance"}
-        M₁ − M₀, or the groups' covariances Σ₁ − Σ₀.
-    block_size, n_unfair_blocks, pca_block_size, n_pca_blocks : int
-        b, T, B and 𝒯 of the paper.
-    oversample : int
-        Further columns to iterate with, in both stages.
-    center : bool
-        Carry the mean along; False assumes, as the paper does, that it is zero.
-    absent_group : {"extend", "zero"}
-        A block without a group is extended until one of its rows comes, or, as in the paper, its
-        second moment is set to zero.
-    """
-
-    n_components: int
-    n_unfair: dict[str, int]
-    match_mean: bool = True
-    difference: Difference = "second_moment"
-    block_size: int = 1000
-    n_unfair_blocks: int = 10
-    pca_block_size: int = 1000
-    n_pca_blocks: int = 10
-    oversample: int = 0
-    center: bool = True
-    absent_group: Literal["extend", "zero"] = "extend"
-
-
-@dataclass(eq=False)
-class Comparison:
-    """Stage 1 of one comparison: the iterate, and sums of the block so far."""
-
-    m: int
-    W: NDArray[Any]
-    steps: int = 0
-    values: Floats = field(default_factory=lambda: np.zeros(0))
-    rows: int = 0
-    sums: BlockProducts | None = None  # sides: inside, outside
 
 
 @dataclass(eq=False)
@@ -148,7 +99,7 @@ class NoisyPower:
         start, n = 0, len(cells.codes)
         while start < n:
             stop = self._piece_end(cells, start)
-            piece = _slice(cells, start, stop)
+            piece = cells.between(start, stop)
             if self.counting:
                 self.first = self.first.add_cells(piece)
             self._add(piece)
@@ -213,7 +164,7 @@ class NoisyPower:
         assert self.V is not None  # noqa: S101 - callers look at `phase`
         k = self.settings.n_components
         rotation = self.rotation[:, :k].astype(self.dtype)
-        V = np.asfortranarray(self.V @ rotation) if self.n_blocks else self.V[:, :k].copy("F")
+        V = np.matmul(rotation.T, self.V.T).T if self.n_blocks else self.V[:, :k].copy("F")
         if len(self.unfair):
             V = subtract_span(V, self.unfair)
         V = orthonormal_columns(V)[0]
@@ -484,21 +435,3 @@ def _ritz(triangle: Floats, core: Floats) -> tuple[Floats, Floats]:
 
 def _key(contrast: Contrast) -> _ContrastKey:
     return contrast.attribute, contrast.value, type(contrast.level) is bool, contrast.level
-
-
-def _slice(cells: Cells, start: int, stop: int) -> Cells:
-    """Return the cells of the rows from start to stop; keys are those that have rows there."""
-    if (start, stop) == (0, len(cells.codes)):
-        return cells
-    used, codes = np.unique(cells.codes[start:stop], return_inverse=True)
-    w = None if cells.sample_weight is None else cells.sample_weight[start:stop]
-    n = len(used)
-    return Cells(
-        cells.attributes,
-        tuple(cells.keys[i] for i in used),
-        np.bincount(codes, minlength=n).astype(np.int64),
-        np.bincount(codes, w, minlength=n).astype(np.float64),
-        cells.X[start:stop],
-        codes,
-        w,
-    )

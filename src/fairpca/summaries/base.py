@@ -224,6 +224,22 @@ class Cells:
     codes: NDArray[np.intp]
     sample_weight: Floats | None
 
+    def between(self, start: int, stop: int) -> Cells:
+        """Return the cells of the rows from start to stop; keys are those that have rows there."""
+        if (start, stop) == (0, len(self.codes)):
+            return self
+        used, codes = np.unique(self.codes[start:stop], return_inverse=True)
+        w = None if self.sample_weight is None else self.sample_weight[start:stop]
+        return Cells(
+            self.attributes,
+            tuple(self.keys[i] for i in used),
+            np.bincount(codes, minlength=len(used)).astype(np.int64),
+            np.bincount(codes, w, minlength=len(used)).astype(np.float64),
+            self.X[start:stop],
+            codes,
+            w,
+        )
+
 
 def split_into_cells(
     X: Any, groups: Groups, sample_weight: Floats | None, stratum: Attribute | None

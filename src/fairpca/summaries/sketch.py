@@ -9,28 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.summaries.base import CellKey, Cells, Floats, GroupSummary, split_into_cells
 from fairpca.summaries.blocks import cell_sums, centered_blocks, dense_rows, reference_point
+from fairpca.summaries.condensing import SketchRule, nystrom_factor, shorten
 from fairpca.summaries.moments import GroupMoments, Resolution
 
 __all__ = ["GroupSketch", "SketchRule"]
 
-SketchRule = Literal["power", "frequent_directions"]
-"""How a factor that has grown too long is shortened; see `GroupSketch`."""
 
 _CAPACITY = {"power": 4, "frequent_directions": 2}
 """Rows a factor may grow to before it is shortened, in multiples of the rank."""
 
 _START_SWEEPS = 3
 _REFERENCE_VALUES = 2**19
-_CUT = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +272,7 @@ class GroupSketch(GroupSummary):
     def _shortened(self, cell: _Cell) -> _Cell:
         if len(cell.factor) <= self.capacity:
             return cell
-        factor, dropped = _shorten(cell.factor, self.rank, self.rule)
+        factor, dropped = shorten(cell.factor, self.rank, self.rule)
         return replace(cell, factor=factor, lost=cell.lost + dropped)
 
     def _frozen(
@@ -440,7 +437,7 @@ def _power_joined(cell: _Cell, block: _Rows, rank: int) -> _Cell:
     """Join rows by a power step on history plus block, from the history's own basis."""
     sweeps = 1
     if len(cell.factor) >= rank:
-        start = _shorten(cell.factor, rank, "power")[0]
+        start = shorten(cell.factor, rank, "power")[0]
     else:
         start, sweeps = np.concatenate([cell.factor, block.mixture(rank)])[-rank:], _START_SWEEPS
     for _ in range(sweeps):
@@ -449,33 +446,6 @@ def _power_joined(cell: _Cell, block: _Rows, rank: int) -> _Cell:
         moments, product = block.moments(Q)
         joined = cell.merged(moments)
         product += joined.factor.T @ (joined.factor @ Q)
-        start = _nystrom_factor(product, Q)
+        start = nystrom_factor(product, Q)
     dropped = moments.spread.sum() + (joined.factor**2).sum() - (start**2).sum()
     return replace(joined, factor=start, lost=joined.lost + max(0.0, float(dropped)))
-
-
-def _nystrom_factor(product: Floats, Q: Floats) -> Floats:
-    """Return B with BᵀB = Y (QᵀY)⁺ Yᵀ, the part of A that Y = A Q tells."""
-    core = Q.T @ product
-    if not np.isfinite(core).all():
-        return np.full((len(core), len(product)), np.nan)
-    values, vectors = scipy.linalg.eigh((core + core.T) / 2, driver="evd")
-    kept = values > _CUT * max(float(values[-1]), 0.0)
-    factor: Floats = (vectors[:, kept] / np.sqrt(values[kept])).T @ product.T
-    return factor
-
-
-def _shorten(factor: Floats, rank: int, rule: SketchRule) -> tuple[Floats, float]:
-    """Return a factor of at most `rank` rows, and a bound of what FᵀF lost in spectral norm."""
-    if len(factor) <= rank:
-        return factor, 0.0
-    gram = factor @ factor.T
-    if not np.isfinite(gram).all():
-        return factor[:rank], np.inf
-    values, vectors = scipy.linalg.eigh(gram, driver="evd")
-    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-    dropped = float(values[rank])
-    kept = values[:rank] > _CUT * values[0]
-    values, vectors = values[:rank][kept], vectors[:, :rank][:, kept]
-    scale = np.sqrt((values - dropped) / values) if rule == "frequent_directions" else 1.0
-    return (vectors * scale).T @ factor, dropped
