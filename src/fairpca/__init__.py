@@ -12,13 +12,21 @@ from typing import TYPE_CHECKING, Any
 from fairpca._version import __version__
 
 if TYPE_CHECKING:
+    from fairpca.estimators.distribution_matching import DistributionMatchingPCA
     from fairpca.estimators.moment_matching import MomentMatchingPCA
     from fairpca.estimators.multigroup import MultigroupPCA
     from fairpca.estimators.worst_group import WorstGroupPCA
 
-__all__ = ["MomentMatchingPCA", "MultigroupPCA", "WorstGroupPCA", "__version__"]
+__all__ = [
+    "DistributionMatchingPCA",
+    "MomentMatchingPCA",
+    "MultigroupPCA",
+    "WorstGroupPCA",
+    "__version__",
+]
 
 _HOMES = {
+    "DistributionMatchingPCA": "estimators.distribution_matching",
     "MomentMatchingPCA": "estimators.moment_matching",
     "MultigroupPCA": "estimators.multigroup",
     "WorstGroupPCA": "estimators.worst_group",
