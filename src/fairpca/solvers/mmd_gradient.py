@@ -1,0 +1,304 @@
+"""Value, gradient and curvature of MMD² between groups of projected rows, as a function of V.
+
+h(V) = Σ_c Σ_ij a_ic a_jc k(Vᵀx_i, Vᵀx_j), where each column a_c of A holds the signed weights of a
+comparison of groups (1/n₁ and −1/n₂ for two groups). Rows are projected first and no n × n matrix
+is held: with W = Σ_c a_c a_cᵀ ∘ w₁ (see `kernels`) and Z = XV,
+
+    ∇h = −(2/σ²) Xᵀ (diag(W1) Z − W Z)                                    (Lee et al. 2022, App. G)
+
+needs one pass over the tiles of the kernel's upper triangle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpca.solvers.kernels import KERNELS, RadialKernel
+from fairpca.solvers.mmd import Precision, exponent_tiles
+from fairpca.solvers.threads import map_parts
+from fairpca.summaries.base import Floats
+
+__all__ = [
+    "Curvature",
+    "Discrepancy",
+    "KernelDiscrepancy",
+    "TotalDiscrepancy",
+    "merge_equal_rows",
+    "weighted_squares",
+]
+
+
+_MANY_ROWS = 2048
+"""From so many rows on the tiles are shared among threads."""
+
+
+_BLOCK = 4096
+"""Rows in flight where rows are worked off in blocks."""
+
+
+class Curvature(NamedTuple):
+    """Second derivatives of h along V + CB, C a basis of the complement of V, B of shape (q, k).
+
+    `gauss_newton` is positive semidefinite: the square of the first derivatives of the difference
+    of the groups' kernel means. `residual` is the rest, so that their sum is the Hessian in the
+    tangent space. Both have shape (k·q, k·q), entry (a, i) at position a·q + i.
+    """
+
+    gauss_newton: Floats
+    residual: Floats
+
+
+class Discrepancy(Protocol):
+    """A smooth, non-negative function of the column space of V."""
+
+    def value_and_gradient(self, V: Floats) -> tuple[float, Floats]:
+        """Return h(V) and ∇h(V), shape (n_features, k)."""
+
+    def curvature(self, V: Floats, complement: Floats) -> Curvature:
+        """Return second derivatives at V along the columns of `complement`."""
+
+
+Term = TypeVar("Term", bound=Discrepancy)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelDiscrepancy:
+    """MMD² of the rows' projections, exact.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Rows that belong to at least one group; best without repetitions (`merge_equal_rows`).
+    A : ndarray of shape (n_rows, n_comparisons)
+        Signed weights; each column sums to zero.
+    bandwidth : float
+        σ > 0, units of X.
+    kernel : RadialKernel
+        Default Gaussian.
+    precision : {"auto", "single", "double"}
+        Of the tiles (see `fairpca.solvers.mmd.group_mmd_squared`); sums are float64.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 3.0]])
+    >>> A = np.array([[0.5], [0.5], [-0.5], [-0.5]])
+    >>> h, gradient = KernelDiscrepancy(X, A, 1.0).value_and_gradient(np.array([[1.0], [0.0]]))
+    >>> round(h, 4), gradient.shape
+    (0.1967, (2, 1))
+    """
+
+    X: Floats
+    A: Floats
+    bandwidth: float
+    kernel: RadialKernel = KERNELS["rbf"]
+    precision: Precision = "auto"
+
+    def in_double(self) -> KernelDiscrepancy:
+        """Return the same function computed in float64 throughout."""
+        return replace(self, precision="double")
+
+    def value(self, V: Floats) -> float:
+        """Return h(V)."""
+        Z = self._scaled_scores(V)
+        return float(np.einsum("ic,ic->", self.A, self._products(Z, K=self.A)[0]))
+
+    def value_and_gradient(self, V: Floats) -> tuple[float, Floats]:
+        """Return h(V) and ∇h(V), shape (n_features, k); see `Discrepancy`."""
+        Z = self._scaled_scores(V)
+        C = self.A.shape[1]
+        right = np.concatenate([self.A, _by_comparison(self.A, Z)], axis=1)
+        if self.kernel.one_table:
+            _, first, _ = self._products(Z, w1=right)
+            values = first[:, :C]
+        else:
+            values, first, _ = self._products(Z, K=self.A, w1=right)
+        row_sums = np.einsum("ic,ic->i", self.A, first[:, :C])
+        pulled = row_sums[:, None] * Z - _sum_comparisons(self.A, first[:, C:])
+        gradient: Floats = (-2.0 / self.bandwidth) * (self.X.T @ pulled)
+        return float(np.einsum("ic,ic->", self.A, values)), gradient
+
+    def curvature(self, V: Floats, complement: Floats) -> Curvature:
+        """Return second derivatives at V along `complement`; see `Discrepancy`.
+
+        Time O(n² q k + n q² k²), memory O(n q k).
+        """
+        Z = self._scaled_scores(V)
+        X = self.X @ complement
+        q, k = X.shape[1], Z.shape[1]
+        gauss_newton = np.zeros((k * q, k * q))
+        pull1, pull2 = np.zeros(len(X)), np.zeros((len(X), k, k))
+        for a in self.A.T:
+            aX = a[:, None] * X
+            aZ = a[:, None] * Z
+            squares = (aZ[:, :, None] * Z[:, None, :]).reshape(len(X), k * k)
+            moved = (Z[:, :, None] * aX[:, None, :]).reshape(len(X), k * q)
+            one = a[:, None]
+            _, first, second = self._products(
+                Z,
+                w1=np.concatenate([one, aX], axis=1),
+                w2=np.concatenate([one, aZ, squares, aX, moved], axis=1),
+            )
+            gauss_newton += _gauss_newton(Z, aX, moved, first[:, 1:], second[:, 1 + k + k * k :])
+            pull1 += a * first[:, 0]
+            pull2 += a[:, None, None] * _row_pull(Z, second[:, : 1 + k + k * k])
+        pull2[:, np.arange(k), np.arange(k)] -= pull1[:, None]
+        residual = weighted_squares(X, pull2)
+        scale = 2.0 / self.bandwidth**2
+        return Curvature(scale * gauss_newton, scale * residual)
+
+    def _scaled_scores(self, V: Floats) -> Floats:
+        scores = self.X @ V
+        Z: Floats = (scores - scores.mean(axis=0)) / self.bandwidth
+        return Z
+
+    def _products(
+        self, Z: Floats, *, K: Floats | None = None, w1: Floats | None = None, w2: Any = None
+    ) -> tuple[Floats, Floats, Floats]:
+        """Products of the kernel's tables K, w₁ and w₂ (n × n, never held) with right-hand sides.
+
+        Right-hand sides of one table share one product.
+        """
+        empty = np.zeros((len(Z), 0))
+        sides = [empty if side is None else side for side in (K, w1, w2)]
+        if self.kernel.one_table:
+            joined = _table_products(
+                Z, self.kernel, [np.concatenate(sides, axis=1)], self.precision
+            )
+            ends = np.cumsum([side.shape[1] for side in sides])
+            return joined[0][:, : ends[0]], joined[0][:, ends[0] : ends[1]], joined[0][:, ends[1] :]
+        first, second, third = _table_products(Z, self.kernel, sides, self.precision)
+        return first, second, third
+
+
+@dataclass(frozen=True, eq=False)
+class TotalDiscrepancy(Generic[Term]):
+    """The sum of several discrepancies, one for each value of a label, say.
+
+    Parameters
+    ----------
+    terms : tuple of Discrepancy
+    """
+
+    terms: tuple[Term, ...]
+
+    def value_and_gradient(self, V: Floats) -> tuple[float, Floats]:
+        """See `Discrepancy`."""
+        pairs = [term.value_and_gradient(V) for term in self.terms]
+        return sum(h for h, _ in pairs), np.sum([G for _, G in pairs], axis=0)
+
+    def curvature(self, V: Floats, complement: Floats) -> Curvature:
+        """See `Discrepancy`."""
+        parts = [term.curvature(V, complement) for term in self.terms]
+        return Curvature(*(np.sum(same, axis=0) for same in zip(*parts, strict=True)))
+
+
+def merge_equal_rows(X: Floats, A: Floats) -> tuple[Floats, Floats]:
+    """Return the distinct rows of X and the sums of their weights: exact, and often much smaller.
+
+    Rows whose weights cancel are left out.
+    """
+    if X.shape[1] == 0:
+        return X, A
+    keys = np.ascontiguousarray(X + 0.0).view(np.dtype((np.void, X.dtype.itemsize * X.shape[1])))
+    _, first, inverse = np.unique(keys.reshape(-1), return_index=True, return_inverse=True)
+    weights: Floats = np.stack(
+        [np.bincount(inverse.reshape(-1), a).astype(np.float64) for a in A.T], axis=1
+    )
+    kept = np.any(weights != 0.0, axis=1)
+    kept[0] = True  # groups of equal rows leave nothing else
+    return X[first[kept]], weights[kept]
+
+
+def weighted_squares(X: NDArray[Any], weights: NDArray[Any]) -> Floats:
+    """Return Σ_i weights_i ⊗ x_i x_iᵀ, shape (k·q, k·q).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, q)
+    weights : ndarray of shape (n, k, k)
+        Symmetric.
+    """
+    q, k = X.shape[1], weights.shape[1]
+
+    def work(i: int, n: int) -> Floats:
+        total = np.zeros((k, q, k, q))
+        for start in range(i * _BLOCK, len(X), n * _BLOCK):
+            rows = X[start : start + _BLOCK]
+            weight = weights[start : start + _BLOCK]
+            for a in range(k):
+                for b in range(a, k):
+                    total[a, :, b, :] += rows.T @ (weight[:, a, b, None] * rows)
+        return total
+
+    total = np.sum(map_parts(work, worthwhile=len(X) >= _MANY_ROWS), axis=0)
+    for a in range(k):
+        for b in range(a):
+            total[a, :, b, :] = total[b, :, a, :]
+    return np.asarray(total.reshape(k * q, k * q), dtype=np.float64)
+
+
+def _table_products(
+    Z: Floats, kernel: RadialKernel, sides: list[Floats], precision: Precision
+) -> list[Floats]:
+    """Products of each of the kernel's tables with its right-hand side."""
+
+    def work(i: int, n: int) -> list[Floats]:
+        results = [np.zeros(side.shape) for side in sides]
+        cast: list[NDArray[Any]] = []
+        for tile in exponent_tiles(Z, 1.0, precision=precision, part=(i, n)):
+            cast = cast or [side.astype(tile.values.dtype) for side in sides]
+            for table, side, result in zip(kernel.tables(tile.values), cast, results, strict=False):
+                if not side.shape[1]:
+                    continue
+                result[tile.rows] += table @ side[tile.columns]
+                if not tile.on_diagonal:
+                    result[tile.columns] += table.T @ side[tile.rows]
+        return results
+
+    parts = map_parts(work, worthwhile=len(Z) >= _MANY_ROWS)
+    return [np.sum(same, axis=0) if len(same) > 1 else same[0] for same in zip(*parts, strict=True)]
+
+
+def _by_comparison(A: Floats, Z: Floats) -> Floats:
+    """a_c ∘ Z side by side, shape (n, C·k)."""
+    return (A[:, :, None] * Z[:, None, :]).reshape(len(Z), -1)
+
+
+def _sum_comparisons(A: Floats, products: Floats) -> Floats:
+    """Σ_c a_c ∘ products_c, shape (n, k)."""
+    n, C = A.shape
+    total: Floats = np.einsum("ic,ick->ik", A, products.reshape(n, C, -1))
+    return total
+
+
+def _gauss_newton(Z: Floats, aX: Floats, moved: Floats, first: Floats, second: Floats) -> Floats:
+    """Σ_ij a_i a_j x_i x_jᵀ ⊗ (w₁ I − w₂ δδᵀ), δ = z_i − z_j, for one comparison.
+
+    `first` is w₁ (a∘X); `second` is w₂ [a∘X, z_1∘a∘X, …, z_k∘a∘X].
+    """
+    q, k = aX.shape[1], Z.shape[1]
+    crossed = (moved.T @ second[:, q:]).reshape(k, q, k, q)
+    form = crossed + crossed.transpose(2, 1, 0, 3)
+    straight = aX.T @ first
+    for a in range(k):
+        form[a, :, a, :] += straight
+        for b in range(a, k):
+            same = ((Z[:, a] * Z[:, b])[:, None] * aX).T @ second[:, :q]
+            same += same.T
+            form[a, :, b, :] -= same
+            if b > a:
+                form[b, :, a, :] -= same
+    return form.reshape(k * q, k * q)
+
+
+def _row_pull(Z: Floats, second: Floats) -> Floats:
+    """Σ_j a_j w₂ (z_i − z_j)(z_i − z_j)ᵀ for each row i, shape (n, k, k)."""
+    n, k = Z.shape
+    total, linear = second[:, :1, None], second[:, 1 : k + 1]
+    crossed = Z[:, :, None] * linear[:, None, :]
+    pull: Floats = Z[:, :, None] * Z[:, None, :] * total - crossed - crossed.transpose(0, 2, 1)
+    return pull + second[:, k + 1 :].reshape(n, k, k)
