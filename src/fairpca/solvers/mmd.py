@@ -21,6 +21,7 @@ from fairpca.solvers.pairwise import DistanceTiles, Tile, centred
 __all__ = [
     "Precision",
     "contrasts",
+    "exponent_tiles",
     "group_mmd_squared",
     "kernel_sums",
     "kernel_tiles",
@@ -187,17 +188,23 @@ def kernel_tiles(
     ValueError
         If the bandwidth is so small that Z / bandwidth overflows.
     """
+    for tile in exponent_tiles(Z, bandwidth, precision=precision):
+        np.exp(tile.values, out=tile.values)
+        yield tile
+
+
+def exponent_tiles(
+    Z: NDArray[Any], bandwidth: float, *, precision: Precision = "auto"
+) -> Iterator[Tile]:
+    """Yield −|z_i − z_j|²/(2σ²) for the upper triangle, as `kernel_tiles` does the kernel."""
     chosen = _chosen_precision(Z, bandwidth, precision)
     rows = _scaled(Z, bandwidth)
-    tiles = DistanceTiles(
+    yield from DistanceTiles(
         rows,
         scale=-0.5,
         dtype=np.float32 if chosen == "single" else np.float64,
         direct=chosen == "double" and not _products_suffice(rows, np.float64, 1e-13),
     )
-    for tile in tiles:
-        np.exp(tile.values, out=tile.values)
-        yield tile
 
 
 def _chosen_precision(Z: NDArray[Any], bandwidth: float, precision: Precision) -> Precision:

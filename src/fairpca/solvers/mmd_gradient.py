@@ -1,0 +1,228 @@
+"""Value, gradient and curvature of MMD² between groups of projected rows, as a function of V.
+
+h(V) = Σ_c Σ_ij a_ic a_jc k(Vᵀx_i, Vᵀx_j), where each column a_c of A holds the signed weights of a
+comparison of groups (1/n₁ and −1/n₂ for two groups). Rows are projected first and no n × n matrix
+is held: with W = Σ_c a_c a_cᵀ ∘ w₁ (see `kernels`) and Z = XV,
+
+    ∇h = −(2/σ²) Xᵀ (diag(W1) Z − W Z)                                    (Lee et al. 2022, App. G)
+
+needs one pass over the tiles of the kernel's upper triangle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpca.solvers.kernels import Gaussian, RadialKernel
+from fairpca.solvers.mmd import Precision, exponent_tiles
+from fairpca.summaries.base import Floats
+
+__all__ = ["Curvature", "Discrepancy", "KernelDiscrepancy", "merge_equal_rows"]
+
+
+class Curvature(NamedTuple):
+    """Second derivatives of h along V + CB, C a basis of the complement of V, B of shape (q, k).
+
+    `gauss_newton` is positive semidefinite: the square of the first derivatives of the difference
+    of the groups' kernel means. `residual` is the rest, so that their sum is the Hessian in the
+    tangent space. Both have shape (k·q, k·q), entry (a, i) at position a·q + i.
+    """
+
+    gauss_newton: Floats
+    residual: Floats
+
+
+class Discrepancy(Protocol):
+    """A smooth, non-negative function of the column space of V."""
+
+    def value_and_gradient(self, V: Floats) -> tuple[float, Floats]:
+        """Return h(V) and ∇h(V), shape (n_features, k)."""
+
+    def curvature(self, V: Floats, complement: Floats) -> Curvature:
+        """Return second derivatives at V along the columns of `complement`."""
+
+
+@dataclass(frozen=True, eq=False)
+class KernelDiscrepancy:
+    """MMD² of the rows' projections, exact.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Rows that belong to at least one group; best without repetitions (`merge_equal_rows`).
+    A : ndarray of shape (n_rows, n_comparisons)
+        Signed weights; each column sums to zero.
+    bandwidth : float
+        σ > 0, units of X.
+    kernel : RadialKernel
+        Default Gaussian.
+    precision : {"auto", "single", "double"}
+        Of the tiles (see `fairpca.solvers.mmd.group_mmd_squared`); sums are float64.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 3.0]])
+    >>> A = np.array([[0.5], [0.5], [-0.5], [-0.5]])
+    >>> h, gradient = KernelDiscrepancy(X, A, 1.0).value_and_gradient(np.array([[1.0], [0.0]]))
+    >>> round(h, 4), gradient.shape
+    (0.1967, (2, 1))
+    """
+
+    X: Floats
+    A: Floats
+    bandwidth: float
+    kernel: RadialKernel = Gaussian()
+    precision: Precision = "auto"
+
+    def in_double(self) -> KernelDiscrepancy:
+        """Return the same function computed in float64 throughout."""
+        return replace(self, precision="double")
+
+    def value(self, V: Floats) -> float:
+        """Return h(V)."""
+        Z = self._scaled_scores(V)
+        return float(np.einsum("ic,ic->", self.A, self._products(Z, K=self.A)[0]))
+
+    def value_and_gradient(self, V: Floats) -> tuple[float, Floats]:
+        """Return h(V) and ∇h(V), shape (n_features, k); see `Discrepancy`."""
+        Z = self._scaled_scores(V)
+        C = self.A.shape[1]
+        right = np.concatenate([self.A, _by_comparison(self.A, Z)], axis=1)
+        if self.kernel.one_table:
+            _, first, _ = self._products(Z, w1=right)
+            values = first[:, :C]
+        else:
+            values, first, _ = self._products(Z, K=self.A, w1=right)
+        row_sums = np.einsum("ic,ic->i", self.A, first[:, :C])
+        pulled = row_sums[:, None] * Z - _sum_comparisons(self.A, first[:, C:])
+        gradient: Floats = (-2.0 / self.bandwidth) * (self.X.T @ pulled)
+        return float(np.einsum("ic,ic->", self.A, values)), gradient
+
+    def curvature(self, V: Floats, complement: Floats) -> Curvature:
+        """Return second derivatives at V along `complement`; see `Discrepancy`.
+
+        Time O(n² q k + n q² k²), memory O(n q k).
+        """
+        Z = self._scaled_scores(V)
+        X = self.X @ complement
+        q, k = X.shape[1], Z.shape[1]
+        gauss_newton, residual = np.zeros((k * q, k * q)), np.zeros((k * q, k * q))
+        pull1, pull2 = np.zeros(len(X)), np.zeros((len(X), k, k))
+        for a in self.A.T:
+            aX = a[:, None] * X
+            aZ = a[:, None] * Z
+            squares = (aZ[:, :, None] * Z[:, None, :]).reshape(len(X), k * k)
+            moved = (Z[:, :, None] * aX[:, None, :]).reshape(len(X), k * q)
+            one = a[:, None]
+            _, first, second = self._products(
+                Z,
+                w1=np.concatenate([one, aX], axis=1),
+                w2=np.concatenate([one, aZ, squares, aX, moved], axis=1),
+            )
+            gauss_newton += _gauss_newton(Z, aX, moved, first[:, 1:], second[:, 1 + k + k * k :])
+            pull1 += a * first[:, 0]
+            pull2 += a[:, None, None] * _row_pull(Z, second[:, : 1 + k + k * k])
+        for a in range(k):
+            for b in range(a, k):
+                weight = pull2[:, a, b] - (pull1 if a == b else 0.0)
+                block = X.T @ (weight[:, None] * X)
+                residual[a * q : (a + 1) * q, b * q : (b + 1) * q] = block
+                residual[b * q : (b + 1) * q, a * q : (a + 1) * q] = block.T
+        scale = 2.0 / self.bandwidth**2
+        return Curvature(scale * gauss_newton, scale * residual)
+
+    def _scaled_scores(self, V: Floats) -> Floats:
+        Z: Floats = self.X @ V
+        return (Z - Z.mean(axis=0)) / self.bandwidth
+
+    def _products(
+        self, Z: Floats, *, K: Floats | None = None, w1: Floats | None = None, w2: Any = None
+    ) -> tuple[Floats, Floats, Floats]:
+        """Products of the kernel's tables K, w₁ and w₂ (n × n, never held) with right-hand sides.
+
+        Right-hand sides of one table share one product.
+        """
+        empty = np.zeros((len(Z), 0))
+        sides = [empty if side is None else side for side in (K, w1, w2)]
+        if self.kernel.one_table:
+            joined = _table_products(Z, self.kernel, [np.concatenate(sides, axis=1)], self.precision)
+            ends = np.cumsum([side.shape[1] for side in sides])
+            return joined[0][:, : ends[0]], joined[0][:, ends[0] : ends[1]], joined[0][:, ends[1] :]
+        first, second, third = _table_products(Z, self.kernel, sides, self.precision)
+        return first, second, third
+
+
+def merge_equal_rows(X: Floats, A: Floats) -> tuple[Floats, Floats]:
+    """Return the distinct rows of X and the sums of their weights: exact, and often much smaller.
+
+    Rows whose weights cancel are left out.
+    """
+    if X.shape[1] == 0:
+        return X, A
+    keys = np.ascontiguousarray(X + 0.0).view(np.dtype((np.void, X.dtype.itemsize * X.shape[1])))
+    _, first, inverse = np.unique(keys.reshape(-1), return_index=True, return_inverse=True)
+    weights = np.stack([np.bincount(inverse.reshape(-1), a) for a in A.T], axis=1)
+    kept = np.any(weights != 0.0, axis=1)
+    return X[first[kept]], weights[kept]
+
+
+def _table_products(
+    Z: Floats, kernel: RadialKernel, sides: list[Floats], precision: Precision
+) -> list[Floats]:
+    """Products of each of the kernel's tables with its right-hand side."""
+    results = [np.zeros(side.shape) for side in sides]
+    cast: list[NDArray[Any]] = []
+    for tile in exponent_tiles(Z, 1.0, precision=precision):
+        cast = cast or [side.astype(tile.values.dtype) for side in sides]
+        for table, side, result in zip(kernel.tables(tile.values), cast, results, strict=False):
+            if not side.shape[1]:
+                continue
+            result[tile.rows] += table @ side[tile.columns]
+            if not tile.on_diagonal:
+                result[tile.columns] += table.T @ side[tile.rows]
+    return results
+
+
+def _by_comparison(A: Floats, Z: Floats) -> Floats:
+    """a_c ∘ Z side by side, shape (n, C·k)."""
+    return (A[:, :, None] * Z[:, None, :]).reshape(len(Z), -1)
+
+
+def _sum_comparisons(A: Floats, products: Floats) -> Floats:
+    """Σ_c a_c ∘ products_c, shape (n, k)."""
+    n, C = A.shape
+    total: Floats = np.einsum("ic,ick->ik", A, products.reshape(n, C, -1))
+    return total
+
+
+def _gauss_newton(Z: Floats, aX: Floats, moved: Floats, first: Floats, second: Floats) -> Floats:
+    """Σ_ij a_i a_j x_i x_jᵀ ⊗ (w₁ I − w₂ δδᵀ), δ = z_i − z_j, for one comparison.
+
+    `first` is w₁ (a∘X); `second` is w₂ [a∘X, z_1∘a∘X, …, z_k∘a∘X].
+    """
+    q, k = aX.shape[1], Z.shape[1]
+    crossed = (moved.T @ second[:, q:]).reshape(k, q, k, q)
+    form = crossed + crossed.transpose(2, 1, 0, 3)
+    straight = aX.T @ first
+    for a in range(k):
+        form[a, :, a, :] += straight
+        for b in range(a, k):
+            same = ((Z[:, a] * Z[:, b])[:, None] * aX).T @ second[:, :q]
+            same += same.T
+            form[a, :, b, :] -= same
+            if b > a:
+                form[b, :, a, :] -= same
+    return form.reshape(k * q, k * q)
+
+
+def _row_pull(Z: Floats, second: Floats) -> Floats:
+    """Σ_j a_j w₂ (z_i − z_j)(z_i − z_j)ᵀ for each row i, shape (n, k, k)."""
+    n, k = Z.shape
+    total, linear = second[:, :1, None], second[:, 1 : k + 1]
+    crossed = Z[:, :, None] * linear[:, None, :]
+    pull: Floats = Z[:, :, None] * Z[:, None, :] * total - crossed - crossed.transpose(0, 2, 1)
+    return pull + second[:, k + 1 :].reshape(n, k, k)
