@@ -8,6 +8,7 @@ from fairpca.data.groups import Attribute, Groups
 from fairpca.solvers.kernels import KERNELS, SMOOTHING, GaussianMixture
 from fairpca.solvers.mmd import contrasts, group_mmd_squared
 from fairpca.solvers.mmd_gradient import KernelDiscrepancy, merge_equal_rows
+from fairpca.solvers.mmd_surrogate import FeatureDiscrepancy
 
 ALL = {**KERNELS, "mixture": GaussianMixture((0.3, 1.0, 4.0))}
 
@@ -122,3 +123,22 @@ def test_merging_equal_rows_changes_nothing():
     small, small_gradient = KernelDiscrepancy(merged_X, merged_A, 1.0).value_and_gradient(V)
     assert small == pytest.approx(full, rel=1e-12)
     np.testing.assert_allclose(small_gradient, gradient, atol=1e-13)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "mixture", "laplacian"])
+def test_random_features_approach_the_kernel_and_differentiate_themselves(kernel):
+    h, _, rng = make(n=300, kernel=kernel)
+    V = orthonormal(rng, 6, 2)
+    complement = np.linalg.svd(V)[0][:, 2:]
+    surrogate = FeatureDiscrepancy.of(h, 2, rng, n_frequencies=4096)
+    value, gradient = surrogate.value_and_gradient(V)
+    assert value == pytest.approx(h.value(V), rel=0.05)
+    p = rng.normal(size=8)
+    move = complement @ p.reshape(2, 4).T
+    step = 2e-3
+    sides = [surrogate.value_and_gradient(V + s * move) for s in (step, -step)]
+    assert np.sum(gradient * move) == pytest.approx(
+        (sides[0][0] - sides[1][0]) / (2 * step), rel=0.01
+    )
+    second = np.sum((sides[0][1] - sides[1][1]) * move) / (2 * step)
+    assert second == pytest.approx(p @ sum(surrogate.curvature(V, complement)) @ p, rel=0.02)

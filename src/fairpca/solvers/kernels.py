@@ -38,7 +38,10 @@ class RadialKernel(Protocol):
 class Gaussian:
     """exp(−|a − b|²/(2σ²))."""
 
-    one_table: bool = True
+    @property
+    def one_table(self) -> bool:
+        """K, w₁ and w₂ are the same numbers."""
+        return True
 
     def tables(self, t: NDArray[Any]) -> Tables:
         """See `RadialKernel`."""
@@ -57,7 +60,11 @@ class GaussianMixture:
     """
 
     ratios: tuple[float, ...]
-    one_table: bool = False
+
+    @property
+    def one_table(self) -> bool:
+        """K, w₁ and w₂ differ."""
+        return False
 
     @classmethod
     def of(cls, bandwidths: Sequence[float], reference: float) -> GaussianMixture:
@@ -79,7 +86,10 @@ class GaussianMixture:
 class Laplacian:
     """exp(−|a − b|/σ), the distance smoothed at zero."""
 
-    one_table: bool = False
+    @property
+    def one_table(self) -> bool:
+        """K, w₁ and w₂ differ."""
+        return False
 
     def tables(self, t: NDArray[Any]) -> Tables:
         """See `RadialKernel`."""
@@ -92,7 +102,10 @@ class Laplacian:
 class Energy:
     """−|a − b|/σ, the distance smoothed at zero: MMD² is the energy distance over σ."""
 
-    one_table: bool = False
+    @property
+    def one_table(self) -> bool:
+        """K, w₁ and w₂ differ."""
+        return False
 
     def tables(self, t: NDArray[Any]) -> Tables:
         """See `RadialKernel`."""

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.solvers.kernels import Gaussian, RadialKernel
+from fairpca.solvers.kernels import KERNELS, RadialKernel
 from fairpca.solvers.mmd import Precision, exponent_tiles
 from fairpca.summaries.base import Floats
 
-__all__ = ["Curvature", "Discrepancy", "KernelDiscrepancy", "merge_equal_rows"]
+__all__ = ["Curvature", "Discrepancy", "KernelDiscrepancy", "merge_equal_rows", "weighted_squares"]
 
 
 class Curvature(NamedTuple):
@@ -75,7 +75,7 @@ class KernelDiscrepancy:
     X: Floats
     A: Floats
     bandwidth: float
-    kernel: RadialKernel = Gaussian()
+    kernel: RadialKernel = KERNELS["rbf"]
     precision: Precision = "auto"
 
     def in_double(self) -> KernelDiscrepancy:
@@ -110,7 +110,7 @@ class KernelDiscrepancy:
         Z = self._scaled_scores(V)
         X = self.X @ complement
         q, k = X.shape[1], Z.shape[1]
-        gauss_newton, residual = np.zeros((k * q, k * q)), np.zeros((k * q, k * q))
+        gauss_newton = np.zeros((k * q, k * q))
         pull1, pull2 = np.zeros(len(X)), np.zeros((len(X), k, k))
         for a in self.A.T:
             aX = a[:, None] * X
@@ -126,18 +126,15 @@ class KernelDiscrepancy:
             gauss_newton += _gauss_newton(Z, aX, moved, first[:, 1:], second[:, 1 + k + k * k :])
             pull1 += a * first[:, 0]
             pull2 += a[:, None, None] * _row_pull(Z, second[:, : 1 + k + k * k])
-        for a in range(k):
-            for b in range(a, k):
-                weight = pull2[:, a, b] - (pull1 if a == b else 0.0)
-                block = X.T @ (weight[:, None] * X)
-                residual[a * q : (a + 1) * q, b * q : (b + 1) * q] = block
-                residual[b * q : (b + 1) * q, a * q : (a + 1) * q] = block.T
+        pull2[:, np.arange(k), np.arange(k)] -= pull1[:, None]
+        residual = weighted_squares(X, pull2)
         scale = 2.0 / self.bandwidth**2
         return Curvature(scale * gauss_newton, scale * residual)
 
     def _scaled_scores(self, V: Floats) -> Floats:
-        Z: Floats = self.X @ V
-        return (Z - Z.mean(axis=0)) / self.bandwidth
+        scores = self.X @ V
+        Z: Floats = (scores - scores.mean(axis=0)) / self.bandwidth
+        return Z
 
     def _products(
         self, Z: Floats, *, K: Floats | None = None, w1: Floats | None = None, w2: Any = None
@@ -149,7 +146,9 @@ class KernelDiscrepancy:
         empty = np.zeros((len(Z), 0))
         sides = [empty if side is None else side for side in (K, w1, w2)]
         if self.kernel.one_table:
-            joined = _table_products(Z, self.kernel, [np.concatenate(sides, axis=1)], self.precision)
+            joined = _table_products(
+                Z, self.kernel, [np.concatenate(sides, axis=1)], self.precision
+            )
             ends = np.cumsum([side.shape[1] for side in sides])
             return joined[0][:, : ends[0]], joined[0][:, ends[0] : ends[1]], joined[0][:, ends[1] :]
         first, second, third = _table_products(Z, self.kernel, sides, self.precision)
@@ -165,9 +164,29 @@ def merge_equal_rows(X: Floats, A: Floats) -> tuple[Floats, Floats]:
         return X, A
     keys = np.ascontiguousarray(X + 0.0).view(np.dtype((np.void, X.dtype.itemsize * X.shape[1])))
     _, first, inverse = np.unique(keys.reshape(-1), return_index=True, return_inverse=True)
-    weights = np.stack([np.bincount(inverse.reshape(-1), a) for a in A.T], axis=1)
+    weights: Floats = np.stack(
+        [np.bincount(inverse.reshape(-1), a).astype(np.float64) for a in A.T], axis=1
+    )
     kept = np.any(weights != 0.0, axis=1)
     return X[first[kept]], weights[kept]
+
+
+def weighted_squares(X: NDArray[Any], weights: NDArray[Any]) -> Floats:
+    """Return Σ_i weights_i ⊗ x_i x_iᵀ, shape (k·q, k·q).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, q)
+    weights : ndarray of shape (n, k, k)
+        Symmetric.
+    """
+    q, k = X.shape[1], weights.shape[1]
+    total = np.zeros((k, q, k, q))
+    for a in range(k):
+        for b in range(a, k):
+            total[a, :, b, :] = X.T @ (weights[:, a, b, None] * X)
+            total[b, :, a, :] = total[a, :, b, :]
+    return total.reshape(k * q, k * q)
 
 
 def _table_products(

@@ -1,0 +1,368 @@
+"""The most variance among subspaces whose MMD² is at most τ: a second-order local method.
+
+    maximise v(V) = tr(VᵀDV) over VᵀV = I  subject to  h(V) ≤ τ.
+
+Each step solves a model in the tangent space exactly: a quadratic for v and a convex quadratic for
+h, h + Jᵀp + ½pᵀNp with the Gauss–Newton matrix N. As h is a squared distance, its gradient fades
+where it is small and a linear model (or a penalty with first-order steps) stalls there; the
+quadratic one does not. The only unknown is the multiplier λ of the constraint, found by a scalar
+search on Cholesky factorisations. Far from feasibility the bound is lowered step by step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from fairpca.solvers.eigen import small_problem_threads
+from fairpca.solvers.mmd_gradient import Discrepancy
+from fairpca.solvers.stiefel import Frame, retract
+from fairpca.summaries.base import Floats
+
+__all__ = ["Iterate", "MatchingProblem", "MatchingSolution", "maximize_variance"]
+
+_INSIDE = 1e-3
+"""The bound aimed at is (1 − _INSIDE)·τ, so that the answer is feasible."""
+_SHRINK = 0.2
+"""One step asks h to fall at most to this share of its value."""
+_GROWTH = 5.0
+"""The multiplier grows at most by this factor a step: feasibility is not bought at any price."""
+_NEAR = 2.0
+"""Within this factor of τ the model takes in all second derivatives of h."""
+_MAX_REJECTED = 12
+_PATIENCE = 8
+"""So many steps in a row without lowering the least MMD² by 1 % end an infeasible search."""
+_SETTLED = 1e-9
+"""A predicted gain below this share of the total variance counts as none."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatchingProblem:
+    """What is maximised, and what bounded.
+
+    Parameters
+    ----------
+    variances : ndarray of shape (d,)
+        Diagonal D: the share of the total variance along each axis, descending.
+    discrepancy : Discrepancy
+        h, whose values and gradients count.
+    model : Discrepancy
+        Where second derivatives come from: the same, or a cheaper approximation of it.
+    n_components : int
+        k.
+    tol : float
+        τ > 0.
+    """
+
+    variances: Floats
+    discrepancy: Discrepancy
+    model: Discrepancy
+    n_components: int
+    tol: float
+
+
+class Iterate(NamedTuple):
+    """One accepted iterate: variance share, MMD², multiplier or penalty, ‖grad‖ and step length."""
+
+    value: float
+    mmd_squared: float
+    multiplier: float
+    gradient_norm: float
+    distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class MatchingSolution:
+    """The best point met: of most variance if feasible, else of least MMD².
+
+    Parameters
+    ----------
+    V : ndarray of shape (d, k)
+    value : float
+        tr(VᵀDV).
+    mmd_squared : float
+        h(V).
+    converged : bool
+        Feasible, and no more variance nearby.
+    reason : str
+        Why the iteration ended.
+    history : tuple of Iterate
+    n_evaluations : int
+        Of value and gradient.
+    multiplier : float
+        λ at the end: variance share given up per unit of MMD² at the margin.
+    """
+
+    V: Floats
+    value: float
+    mmd_squared: float
+    converged: bool
+    reason: str
+    history: tuple[Iterate, ...]
+    n_evaluations: int
+    multiplier: float
+
+    def better_than(self, other: MatchingSolution, tol: float) -> bool:
+        """Whether this is feasible with more variance, or at least less infeasible."""
+        mine, its = self.mmd_squared <= tol, other.mmd_squared <= tol
+        if mine and its:
+            return self.value > other.value
+        return mine or (not its and self.mmd_squared < other.mmd_squared)
+
+
+def maximize_variance(
+    problem: MatchingProblem,
+    start: Floats,
+    *,
+    max_iter: int = 100,
+    patient: bool = True,
+    multiplier: float = 1.0,
+    settled: float = _SETTLED,
+) -> MatchingSolution:
+    """Improve a subspace until no nearby feasible one keeps more variance.
+
+    Parameters
+    ----------
+    problem : MatchingProblem
+    start : ndarray of shape (d, k)
+        Of full rank; need not be feasible.
+    max_iter : int
+        Most steps.
+    patient : bool
+        On the way to feasibility raise the multiplier only where the model has proved good, which
+        keeps more variance; else raise it at every step, which gets there from more places.
+    multiplier : float
+        First guess of λ.
+    settled : float
+        Stop at a predicted gain below this share of the total variance.
+    """
+    search = _Search(problem, start, multiplier, patient)
+    reason = f"max_iter={max_iter} steps made"
+    for _ in range(max_iter):
+        step = search.advance()
+        if step is None:
+            reason = "no step improves on the last point"
+            break
+        if search.calm_after(step, settled) >= 2:
+            reason = "no nearby feasible subspace keeps more variance"
+            break
+        if search.stuck >= _PATIENCE:
+            reason = "no nearby subspace has a smaller MMD"
+            break
+    return search.solution(reason)
+
+
+class _Search:
+    """State of one run: where it is, the best point met, the damping and the multiplier."""
+
+    def __init__(
+        self,
+        problem: MatchingProblem,
+        start: Floats,
+        multiplier: float,
+        patient: bool,  # noqa: FBT001
+    ) -> None:
+        self.problem, self.patient = problem, patient
+        self.here = self.best = _point(problem, Frame.of(start))
+        self.evaluations = 1
+        self.damping, self.multiplier, self.growth = 1e-3, multiplier, _GROWTH
+        self.calm = self.stuck = 0
+        self.lowest = self.here.h
+        self.history: list[Iterate] = []
+
+    def advance(self) -> _Step | None:
+        """Take one step whose actual gain bears out the predicted one; None if there is none."""
+        model = _model(self.problem, self.here, self.multiplier, self.growth)
+        for _ in range(_MAX_REJECTED):
+            step = _solve(model, self.damping, self.multiplier)
+            if step is None:
+                self.damping *= 8.0
+                continue
+            there = _point(self.problem, _moved(self.here.frame, step.p))
+            self.evaluations += 1
+            gain = there.value - self.here.value + step.multiplier * (self.here.h - there.h)
+            ratio = gain / max(step.predicted, 1e-300)
+            if ratio > 0.1 or step.predicted < 1e-14:
+                self._accept(model, step, there, ratio)
+                return step
+            self.damping *= 4.0
+        return None
+
+    def _accept(self, model: _Model, step: _Step, there: _Point, ratio: float) -> None:
+        slope = float(np.linalg.norm(model.gradient + step.multiplier * model.slope))
+        length = float(np.linalg.norm(step.p))
+        self.history.append(Iterate(self.here.value, self.here.h, step.multiplier, slope, length))
+        change = 0.25 if ratio > 0.7 else (2.0 if ratio < 0.3 else 1.0)
+        self.damping = float(np.clip(self.damping * change, 1e-10, 1e8))
+        self.here, self.multiplier = there, max(step.multiplier, 1e-6)
+        if _better(there, self.best, self.problem.tol):
+            self.best = there
+        trusted = not self.patient or (ratio > 0.5 and length < 0.3)
+        near = there.h <= _NEAR * self.problem.tol
+        self.growth = _GROWTH if trusted or near else 1.0
+        feasible = self.best.h <= self.problem.tol
+        lowered = there.h <= 0.99 * self.lowest
+        self.stuck = 0 if feasible or lowered or self.growth == 1.0 else self.stuck + 1
+        self.lowest = min(self.lowest, there.h)
+
+    def calm_after(self, step: _Step, settled: float) -> int:
+        """Count the steps in a row, this one included, that promised no gain."""
+        self.calm = self.calm + 1 if step.predicted < settled and step.attained else 0
+        return self.calm
+
+    def solution(self, reason: str) -> MatchingSolution:
+        converged = self.calm >= 2 and self.best.h <= self.problem.tol
+        best = self.best
+        return MatchingSolution(
+            best.frame.V,
+            best.value,
+            best.h,
+            converged,
+            reason,
+            tuple(self.history),
+            self.evaluations,
+            self.multiplier,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    frame: Frame
+    h: float
+    G: Floats
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """Quadratic models about a point: of −v (gradient, hessian) and of h (h, slope, curvature)."""
+
+    gradient: Floats
+    hessian: Floats
+    h: float
+    slope: Floats
+    curvature: Floats
+    target: float
+    max_multiplier: float
+
+
+class _Step(NamedTuple):
+    p: Floats
+    multiplier: float
+    predicted: float
+    attained: bool
+
+
+def _point(problem: MatchingProblem, frame: Frame) -> _Point:
+    h, G = problem.discrepancy.value_and_gradient(frame.V)
+    value = float(np.sum(problem.variances[:, None] * frame.V**2))
+    return _Point(frame, h, G, value)
+
+
+def _moved(frame: Frame, p: Floats) -> Frame:
+    move = frame.complement @ p.reshape(frame.V.shape[1], -1).T
+    return Frame.of(retract(frame.V, move))
+
+
+def _model(
+    problem: MatchingProblem,
+    here: _Point,
+    multiplier: float,
+    growth: float,
+) -> _Model:
+    V, C = here.frame.V, here.frame.complement
+    curvature = problem.model.curvature(V, C)
+    q, k = C.shape[1], V.shape[1]
+    gradient = (-2.0 * (C.T @ (problem.variances[:, None] * V))).T.reshape(-1)
+    hessian = np.zeros((k * q, k * q))
+    if here.h <= _NEAR * problem.tol:
+        # The Riemannian Hessian of h less its Gauss–Newton part; −⟨VᵀG, BᵀB⟩ is the manifold's.
+        hessian += curvature.residual
+        hessian -= np.kron(V.T @ here.G, np.eye(q))
+        hessian *= multiplier
+    D = problem.variances[:, None]
+    hessian += np.kron(2.0 * (V.T @ (D * V)), np.eye(q))
+    hessian -= np.kron(np.eye(k), 2.0 * (C.T @ (D * C)))
+    aim = (1.0 - _INSIDE) * problem.tol
+    return _Model(
+        gradient,
+        hessian,
+        here.h,
+        (C.T @ here.G).T.reshape(-1),
+        curvature.gauss_newton,
+        max(aim, _SHRINK * here.h) if here.h > problem.tol else aim,
+        min(growth * multiplier, 1e4 / problem.tol),
+    )
+
+
+def _solve(model: _Model, damping: float, multiplier: float) -> _Step | None:
+    """Minimise the damped model under its bound; None where it is not convex."""
+    low: tuple[float, float] | None = None
+    high: tuple[float, float] | None = None
+    for _ in range(40):
+        p = _damped_minimizer(model, damping, multiplier)
+        if p is None:
+            return None
+        left = max(float(model.h + (model.slope + 0.5 * (model.curvature @ p)) @ p), 0.0)
+        excess = float(np.log(max(left, 1e-300) / model.target))
+        if -2e-3 <= excess <= 0.0 or (excess < 0.0 and multiplier == 0.0):
+            break
+        if excess > 0.0:
+            low = (float(np.log(max(multiplier, 1e-9))), excess)
+            if multiplier >= model.max_multiplier:
+                break
+        else:
+            high = (float(np.log(multiplier)), excess)
+            if low and high[0] - low[0] < 1e-6:
+                break
+        multiplier = _next_multiplier(low, high, model.max_multiplier)
+    return _step(model, p, multiplier, excess)
+
+
+def _step(model: _Model, p: Floats | None, multiplier: float, excess: float) -> _Step | None:
+    if p is None:
+        return None
+    slope = model.gradient + multiplier * model.slope
+    bend = model.hessian @ p + multiplier * (model.curvature @ p)
+    predicted = -float(slope @ p + 0.5 * p @ bend)
+    return _Step(p, multiplier, predicted, excess <= 1e-9)
+
+
+def _next_multiplier(
+    low: tuple[float, float] | None, high: tuple[float, float] | None, largest: float
+) -> float:
+    """Secant on (log λ, log of model over target), kept inside the bracket."""
+    if low is not None and high is not None:
+        share = float(np.clip(low[1] / (low[1] - high[1]) + 5e-3, 0.05, 0.95))
+        return float(np.exp(low[0] + share * (high[0] - low[0])))
+    if low is not None:  # h falls about as λ⁻²
+        return float(min(np.exp(low[0] + min(0.5 * low[1] + 0.3, 5.0)), largest))
+    guess = -np.inf if high is None else high[0] + min(0.5 * high[1], 0.0) - 0.5
+    return float(np.exp(guess)) if guess > np.log(1e-9) else 0.0
+
+
+def _damped_minimizer(model: _Model, damping: float, multiplier: float) -> Floats | None:
+    matrix = multiplier * model.curvature
+    scale = 1.0 + float(np.trace(matrix)) / len(matrix)
+    matrix += model.hessian
+    matrix[np.diag_indices(len(matrix))] += damping * scale
+    with small_problem_threads(len(matrix)):
+        try:
+            factor = scipy.linalg.cho_factor(
+                matrix, lower=True, overwrite_a=True, check_finite=False
+            )
+        except scipy.linalg.LinAlgError:
+            return None
+        p: Floats = -scipy.linalg.cho_solve(
+            factor, model.gradient + multiplier * model.slope, check_finite=False
+        )
+    return p
+
+
+def _better(a: _Point, b: _Point, tol: float) -> bool:
+    if a.h <= tol and b.h <= tol:
+        return a.value > b.value
+    return a.h <= tol or (b.h > tol and a.h < b.h)

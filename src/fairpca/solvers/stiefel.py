@@ -1,0 +1,65 @@
+"""Subspaces as orthonormal matrices: points, tangents and retraction for functions of V Vᵀ.
+
+Such functions live on the Grassmann manifold, whose tangent space at V is {C B}, C an orthonormal
+basis of the complement of V. The Riemannian gradient is (I − VVᵀ)∇ and equals the one on the
+Stiefel manifold, because Vᵀ∇ is symmetric there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from fairpca.solvers.eigen import small_problem_threads
+from fairpca.summaries.base import Floats
+
+__all__ = ["Frame", "horizontal", "retract", "subspace_distance"]
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Orthonormal bases of a subspace and of its complement.
+
+    Parameters
+    ----------
+    V : ndarray of shape (d, k)
+        Basis of the subspace.
+    complement : ndarray of shape (d, d − k)
+        Basis of the complement.
+    """
+
+    V: Floats
+    complement: Floats
+
+    @classmethod
+    def of(cls, V: Floats) -> Frame:
+        """Return a frame of the column space of V, shape (d, k) of full rank."""
+        with small_problem_threads(len(V)):
+            whole = scipy.linalg.qr(V, check_finite=False)[0]
+        return cls(whole[:, : V.shape[1]], whole[:, V.shape[1] :])
+
+
+def horizontal(V: Floats, ambient: Floats) -> Floats:
+    """Project onto the tangent space: (I − VVᵀ) `ambient`."""
+    tangent: Floats = ambient - V @ (V.T @ ambient)
+    return tangent
+
+
+def retract(V: Floats, tangent: Floats) -> Floats:
+    """Return the orthonormal factor of V + tangent nearest to it (polar decomposition).
+
+    It agrees with the geodesic to second order.
+    """
+    # (V + T)ᵀ(V + T) = I + TᵀT, so its inverse square root is well conditioned.
+    values, turn = np.linalg.eigh(tangent.T @ tangent)
+    scale = turn / np.sqrt(1.0 + np.maximum(values, 0.0))
+    moved: Floats = (V + tangent) @ (scale @ turn.T)
+    return moved
+
+
+def subspace_distance(V: Floats, W: Floats) -> float:
+    """Return ‖VVᵀ − WWᵀ‖_F/√2, the norm of the sines of the principal angles."""
+    residual = W - V @ (V.T @ W)
+    return float(np.linalg.norm(residual))
