@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm, qmc
 
-from fairpca.solvers.kernels import Gaussian, GaussianMixture, Laplacian, RadialKernel
+from fairpca.solvers.kernels import Gaussian, GaussianMixture, RadialKernel
 from fairpca.solvers.mmd_gradient import Curvature, KernelDiscrepancy, weighted_squares
 from fairpca.summaries.base import Floats
 
@@ -127,21 +127,20 @@ def kernel_frequencies(
     Raises
     ------
     ValueError
-        If the kernel has no spectrum (the energy distance).
+        If the kernel is not made of Gaussians.
     """
+    if not isinstance(kernel, Gaussian | GaussianMixture):
+        raise ValueError(
+            "only Gaussian kernels have random features with finite derivatives: set "
+            "approximation='none' for this kernel."
+        )
     uniform = qmc.Sobol(k + 1, rng=rng).random(n_frequencies)
-    normal: Floats = norm.ppf(np.clip(uniform[:, :k], 1e-12, 1.0 - 1e-12))
-    last = uniform[:, k]
-    if isinstance(kernel, Gaussian):
-        return normal
+    frequencies: Floats = norm.ppf(np.clip(uniform[:, :k], 1e-12, 1.0 - 1e-12))
     if isinstance(kernel, GaussianMixture):
-        choice = np.minimum((last * len(kernel.ratios)).astype(int), len(kernel.ratios) - 1)
-        mixed: Floats = normal * np.sqrt(np.array(kernel.ratios))[choice, None]
-        return mixed
-    if isinstance(kernel, Laplacian):  # its spectrum is a multivariate Cauchy distribution
-        cauchy: Floats = normal / np.maximum(np.abs(norm.ppf(0.5 + 0.5 * last)), 1e-3)[:, None]
-        return cauchy
-    raise ValueError("the energy distance has no random features: set approximation='none'.")
+        ratios = np.array(kernel.ratios)
+        choice = np.minimum((uniform[:, k] * len(ratios)).astype(int), len(ratios) - 1)
+        frequencies *= np.sqrt(ratios)[choice, None]
+    return frequencies
 
 
 def _combine(
