@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from fairpca._version import __version__
 
 if TYPE_CHECKING:
+    from fairpca.estimators.distribution_matching import DistributionMatchingPCA
     from fairpca.estimators.moment_matching import MomentMatchingPCA
     from fairpca.estimators.multigroup import MultigroupPCA
     from fairpca.estimators.streaming import StreamingMomentMatchingPCA
     from fairpca.estimators.worst_group import WorstGroupPCA
 
 __all__ = [
+    "DistributionMatchingPCA",
     "MomentMatchingPCA",
     "MultigroupPCA",
     "StreamingMomentMatchingPCA",
@@ -26,6 +28,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "DistributionMatchingPCA": "estimators.distribution_matching",
     "MomentMatchingPCA": "estimators.moment_matching",
     "MultigroupPCA": "estimators.multigroup",
     "StreamingMomentMatchingPCA": "estimators.streaming",

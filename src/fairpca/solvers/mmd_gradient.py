@@ -12,7 +12,7 @@ needs one pass over the tiles of the kernel's upper triangle.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,14 @@ from fairpca.solvers.kernels import KERNELS, RadialKernel
 from fairpca.solvers.mmd import Precision, exponent_tiles
 from fairpca.summaries.base import Floats
 
-__all__ = ["Curvature", "Discrepancy", "KernelDiscrepancy", "merge_equal_rows", "weighted_squares"]
+__all__ = [
+    "Curvature",
+    "Discrepancy",
+    "KernelDiscrepancy",
+    "TotalDiscrepancy",
+    "merge_equal_rows",
+    "weighted_squares",
+]
 
 
 class Curvature(NamedTuple):
@@ -44,6 +51,9 @@ class Discrepancy(Protocol):
 
     def curvature(self, V: Floats, complement: Floats) -> Curvature:
         """Return second derivatives at V along the columns of `complement`."""
+
+
+Term = TypeVar("Term", bound=Discrepancy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +163,28 @@ class KernelDiscrepancy:
             return joined[0][:, : ends[0]], joined[0][:, ends[0] : ends[1]], joined[0][:, ends[1] :]
         first, second, third = _table_products(Z, self.kernel, sides, self.precision)
         return first, second, third
+
+
+@dataclass(frozen=True, eq=False)
+class TotalDiscrepancy(Generic[Term]):
+    """The sum of several discrepancies, one for each value of a label, say.
+
+    Parameters
+    ----------
+    terms : tuple of Discrepancy
+    """
+
+    terms: tuple[Term, ...]
+
+    def value_and_gradient(self, V: Floats) -> tuple[float, Floats]:
+        """See `Discrepancy`."""
+        pairs = [term.value_and_gradient(V) for term in self.terms]
+        return sum(h for h, _ in pairs), np.sum([G for _, G in pairs], axis=0)
+
+    def curvature(self, V: Floats, complement: Floats) -> Curvature:
+        """See `Discrepancy`."""
+        parts = [term.curvature(V, complement) for term in self.terms]
+        return Curvature(*(np.sum(same, axis=0) for same in zip(*parts, strict=True)))
 
 
 def merge_equal_rows(X: Floats, A: Floats) -> tuple[Floats, Floats]:
