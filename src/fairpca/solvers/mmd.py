@@ -194,9 +194,13 @@ def kernel_tiles(
 
 
 def exponent_tiles(
-    Z: NDArray[Any], bandwidth: float, *, precision: Precision = "auto"
+    Z: NDArray[Any],
+    bandwidth: float,
+    *,
+    precision: Precision = "auto",
+    part: tuple[int, int] = (0, 1),
 ) -> Iterator[Tile]:
-    """Yield −|z_i − z_j|²/(2σ²) for the upper triangle, as `kernel_tiles` does the kernel."""
+    """Yield −|z_i − z_j|²/(2σ²) for the upper triangle (or a part of it; see `DistanceTiles`)."""
     chosen = _chosen_precision(Z, bandwidth, precision)
     rows = _scaled(Z, bandwidth)
     yield from DistanceTiles(
@@ -204,6 +208,7 @@ def exponent_tiles(
         scale=-0.5,
         dtype=np.float32 if chosen == "single" else np.float64,
         direct=chosen == "double" and not _products_suffice(rows, np.float64, 1e-13),
+        part=part,
     )
 
 

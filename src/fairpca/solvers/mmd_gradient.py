@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fairpca.solvers.kernels import KERNELS, RadialKernel
 from fairpca.solvers.mmd import Precision, exponent_tiles
+from fairpca.solvers.threads import map_parts
 from fairpca.summaries.base import Floats
 
 __all__ = [
@@ -29,6 +30,14 @@ __all__ = [
     "merge_equal_rows",
     "weighted_squares",
 ]
+
+
+_MANY_ROWS = 2048
+"""From so many rows on the tiles are shared among threads."""
+
+
+_BLOCK = 4096
+"""Rows in flight where rows are worked off in blocks."""
 
 
 class Curvature(NamedTuple):
@@ -213,29 +222,44 @@ def weighted_squares(X: NDArray[Any], weights: NDArray[Any]) -> Floats:
         Symmetric.
     """
     q, k = X.shape[1], weights.shape[1]
-    total = np.zeros((k, q, k, q))
+
+    def work(i: int, n: int) -> Floats:
+        total = np.zeros((k, q, k, q))
+        for start in range(i * _BLOCK, len(X), n * _BLOCK):
+            rows = X[start : start + _BLOCK]
+            weight = weights[start : start + _BLOCK]
+            for a in range(k):
+                for b in range(a, k):
+                    total[a, :, b, :] += rows.T @ (weight[:, a, b, None] * rows)
+        return total
+
+    total = np.sum(map_parts(work, worthwhile=len(X) >= _MANY_ROWS), axis=0)
     for a in range(k):
-        for b in range(a, k):
-            total[a, :, b, :] = X.T @ (weights[:, a, b, None] * X)
-            total[b, :, a, :] = total[a, :, b, :]
-    return total.reshape(k * q, k * q)
+        for b in range(a):
+            total[a, :, b, :] = total[b, :, a, :]
+    return np.asarray(total.reshape(k * q, k * q), dtype=np.float64)
 
 
 def _table_products(
     Z: Floats, kernel: RadialKernel, sides: list[Floats], precision: Precision
 ) -> list[Floats]:
     """Products of each of the kernel's tables with its right-hand side."""
-    results = [np.zeros(side.shape) for side in sides]
-    cast: list[NDArray[Any]] = []
-    for tile in exponent_tiles(Z, 1.0, precision=precision):
-        cast = cast or [side.astype(tile.values.dtype) for side in sides]
-        for table, side, result in zip(kernel.tables(tile.values), cast, results, strict=False):
-            if not side.shape[1]:
-                continue
-            result[tile.rows] += table @ side[tile.columns]
-            if not tile.on_diagonal:
-                result[tile.columns] += table.T @ side[tile.rows]
-    return results
+
+    def work(i: int, n: int) -> list[Floats]:
+        results = [np.zeros(side.shape) for side in sides]
+        cast: list[NDArray[Any]] = []
+        for tile in exponent_tiles(Z, 1.0, precision=precision, part=(i, n)):
+            cast = cast or [side.astype(tile.values.dtype) for side in sides]
+            for table, side, result in zip(kernel.tables(tile.values), cast, results, strict=False):
+                if not side.shape[1]:
+                    continue
+                result[tile.rows] += table @ side[tile.columns]
+                if not tile.on_diagonal:
+                    result[tile.columns] += table.T @ side[tile.rows]
+        return results
+
+    parts = map_parts(work, worthwhile=len(Z) >= _MANY_ROWS)
+    return [np.sum(same, axis=0) if len(same) > 1 else same[0] for same in zip(*parts, strict=True)]
 
 
 def _by_comparison(A: Floats, Z: Floats) -> Floats:

@@ -7,7 +7,7 @@ cent of h with 1,024 features: good enough to lead a search and to shape its ste
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from scipy.stats import norm, qmc
 
 from fairpca.solvers.kernels import Gaussian, GaussianMixture, RadialKernel
 from fairpca.solvers.mmd_gradient import Curvature, KernelDiscrepancy, weighted_squares
+from fairpca.solvers.threads import map_parts
 from fairpca.summaries.base import Floats
 
 __all__ = ["FeatureDiscrepancy", "kernel_frequencies"]
@@ -59,15 +60,17 @@ class FeatureDiscrepancy:
     def value_and_gradient(self, V: Floats) -> tuple[float, Floats]:
         """See `Discrepancy`."""
         means = self._means(V)
-        value = float(np.sum(means**2)) / len(self.frequencies)
-        gradient = np.zeros(V.shape)
         turned = self.frequencies[:, None, :]
         by_cos = (means[1][:, :, None] * turned).astype(np.float32)  # (D, C, k)
         by_sin = (-means[0][:, :, None] * turned).astype(np.float32)
-        for rows, cos, sin in self._waves(V):
-            pulled = _combine(self.A[rows], cos, by_cos, sin, by_sin)
-            gradient += self.X[rows].T @ pulled
-        return value, 2.0 / (len(self.frequencies) * self.bandwidth) * gradient
+
+        def pulled(rows: slice, cos: NDArray[Any], sin: NDArray[Any]) -> Floats:
+            weights = _combine(self.A[rows], cos, by_cos, sin, by_sin)
+            return np.asarray(self.X[rows].T @ weights, dtype=np.float64)
+
+        D = len(self.frequencies)
+        gradient = 2.0 / (D * self.bandwidth) * self._sum(V, pulled)
+        return float(np.sum(means**2)) / D, gradient
 
     def curvature(self, V: Floats, complement: Floats) -> Curvature:
         """See `Discrepancy`; time O(n (D q + q² k²) + D q² k²)."""
@@ -77,33 +80,43 @@ class FeatureDiscrepancy:
         pairs = (self.frequencies[:, :, None] * self.frequencies[:, None, :]).reshape(D, 1, k * k)
         by_cos = (-means[0][:, :, None] * pairs).astype(np.float32)
         by_sin = (-means[1][:, :, None] * pairs).astype(np.float32)
-        moved = np.zeros((2, C, D, q))
         weights = np.empty((len(self.X), k, k), dtype=np.float32)
         X = self.X @ complement.astype(np.float32)
-        for rows, cos, sin in self._waves(V):
+
+        def moved(rows: slice, cos: NDArray[Any], sin: NDArray[Any]) -> Floats:
             weights[rows] = _combine(self.A[rows], cos, by_cos, sin, by_sin).reshape(-1, k, k)
-            for c in range(C):
-                aX = self.A[rows, c, None] * X[rows]
-                moved[0, c] += cos.T @ aX
-                moved[1, c] += sin.T @ aX
-        slopes = (moved[:, :, :, None, :] * self.frequencies[:, :, None]).reshape(-1, k * q)
+            aX = (self.A[rows, :, None] * X[rows, None, :]).reshape(-1, C * q)
+            return np.concatenate([cos.T @ aX, sin.T @ aX]).astype(np.float64)
+
+        waves = self._sum(V, moved).reshape(2, D, C, q).swapaxes(1, 2)
+        slopes = (waves[:, :, :, None, :] * self.frequencies[:, :, None]).reshape(-1, k * q)
         scale = 2.0 / (D * self.bandwidth**2)
         return Curvature(scale * (slopes.T @ slopes), scale * weighted_squares(X, weights))
 
     def _means(self, V: Floats) -> Floats:
         """Weighted sums of cosines and of sines, shape (2, D, C)."""
-        total = np.zeros((2, len(self.frequencies), self.A.shape[1]))
-        for rows, cos, sin in self._waves(V):
-            total[0] += cos.T @ self.A[rows]
-            total[1] += sin.T @ self.A[rows]
-        return total
 
-    def _waves(self, V: Floats) -> Iterator[tuple[slice, NDArray[Any], NDArray[Any]]]:
+        def block(rows: slice, cos: NDArray[Any], sin: NDArray[Any]) -> Floats:
+            return np.stack([cos.T @ self.A[rows], sin.T @ self.A[rows]]).astype(np.float64)
+
+        return self._sum(V, block)
+
+    def _sum(self, V: Floats, job: Callable[[slice, NDArray[Any], NDArray[Any]], Floats]) -> Floats:
+        """Add up a job's results over blocks of rows, each with its cosines and sines."""
         directions = (V @ self.frequencies.T / self.bandwidth).astype(np.float32)
-        for start in range(0, len(self.X), _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            phases = self.X[rows] @ directions
-            yield rows, np.cos(phases), np.sin(phases)
+
+        def work(i: int, n: int) -> Floats | None:
+            total: Floats | None = None
+            for start in range(i * _BLOCK, len(self.X), n * _BLOCK):
+                rows = slice(start, start + _BLOCK)
+                phases = self.X[rows] @ directions
+                result = job(rows, np.cos(phases), np.sin(phases))
+                total = result if total is None else total + result
+            return total
+
+        parts = map_parts(work, worthwhile=len(self.X) > _BLOCK)
+        whole: Floats = np.sum([part for part in parts if part is not None], axis=0)
+        return whole
 
 
 def kernel_frequencies(

@@ -50,18 +50,22 @@ class DistanceTiles:
     direct : bool
         Subtract before squaring: exact to the last digits for rows that are close to each other
         but far from the mean, at about twice the cost. Needs float64.
+    part : (int, int)
+        (i, n): only every n-th range of rows from the i-th on, to share the tiles among workers.
     """
 
     Z: NDArray[np.float64]
     scale: float = 1.0
     dtype: Any = np.float64
     direct: bool = False
+    part: tuple[int, int] = (0, 1)
 
     def __iter__(self) -> Iterator[Tile]:
         n_samples = self.Z.shape[0]
         left, right = (self.Z, self.Z) if self.direct else self._factors()
         buffer = np.empty(TILE_ROWS * max(TILE_COLUMNS, TILE_ROWS), dtype=self.dtype)
-        for start in range(0, n_samples, TILE_ROWS):
+        first, step = (TILE_ROWS * number for number in self.part)
+        for start in range(first, n_samples, step):
             rows = slice(start, min(start + TILE_ROWS, n_samples))
             for columns in _columns(rows, n_samples):
                 shape = (rows.stop - rows.start, columns.stop - columns.start)
