@@ -349,7 +349,7 @@ def _damped_minimizer(model: _Model, damping: float, multiplier: float) -> Float
     scale = 1.0 + float(np.trace(matrix)) / len(matrix)
     matrix += model.hessian
     matrix[np.diag_indices(len(matrix))] += damping * scale
-    with small_problem_threads(len(matrix)):
+    with small_problem_threads(0):  # two threads were 80 times slower on a busy machine
         try:
             factor = scipy.linalg.cho_factor(
                 matrix, lower=True, overwrite_a=True, check_finite=False

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm, qmc
 
+from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.kernels import Gaussian, GaussianMixture, RadialKernel
 from fairpca.solvers.mmd_gradient import Curvature, KernelDiscrepancy, weighted_squares
 from fairpca.solvers.threads import map_parts
@@ -91,7 +92,9 @@ class FeatureDiscrepancy:
         waves = self._sum(V, moved).reshape(2, D, C, q).swapaxes(1, 2)
         slopes = (waves[:, :, :, None, :] * self.frequencies[:, :, None]).reshape(-1, k * q)
         scale = 2.0 / (D * self.bandwidth**2)
-        return Curvature(scale * (slopes.T @ slopes), scale * weighted_squares(X, weights))
+        with small_problem_threads(0):
+            squares = slopes.T @ slopes
+        return Curvature(scale * squares, scale * weighted_squares(X, weights))
 
     def _means(self, V: Floats) -> Floats:
         """Weighted sums of cosines and of sines, shape (2, D, C)."""
