@@ -22,7 +22,7 @@ from fairpca.solvers.mmd_gradient import Discrepancy
 from fairpca.solvers.stiefel import Frame, retract
 from fairpca.summaries.base import Floats
 
-__all__ = ["Iterate", "MatchingProblem", "MatchingSolution", "maximize_variance"]
+__all__ = ["SETTLED", "Iterate", "MatchingProblem", "MatchingSolution", "maximize_variance"]
 
 _INSIDE = 1e-3
 """The bound aimed at is (1 − _INSIDE)·τ, so that the answer is feasible."""
@@ -35,7 +35,7 @@ _NEAR = 2.0
 _MAX_REJECTED = 12
 _PATIENCE = 8
 """So many steps in a row without lowering the least MMD² by 1 % end an infeasible search."""
-_SETTLED = 1e-9
+SETTLED = 1e-9
 """A predicted gain below this share of the total variance counts as none."""
 
 
@@ -120,7 +120,7 @@ def maximize_variance(
     max_iter: int = 100,
     patient: bool = True,
     multiplier: float = 1.0,
-    settled: float = _SETTLED,
+    settled: float = SETTLED,
 ) -> MatchingSolution:
     """Improve a subspace until no nearby feasible one keeps more variance.
 

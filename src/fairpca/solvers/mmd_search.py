@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from fairpca.solvers.mmd_gradient import Discrepancy
 from fairpca.solvers.mmd_matching import (
+    SETTLED,
     Iterate,
     MatchingProblem,
     MatchingSolution,
@@ -25,6 +26,8 @@ __all__ = ["SearchResult", "Start", "search", "search_with_surrogate"]
 
 _TRIAL_STEPS = 40
 _POLISHED = 2
+_ROUGH = 1e-6
+"""Gains too small to be worth an evaluation on many rows."""
 _SAME = 1e-5
 """Values of variance closer than this share of the total are the same optimum."""
 
@@ -66,7 +69,11 @@ class _Trial(NamedTuple):
 
 
 def search(
-    problem: MatchingProblem, starts: Iterable[Start], *, max_iter: int = 100
+    problem: MatchingProblem,
+    starts: Iterable[Start],
+    *,
+    max_iter: int = 100,
+    settled: float = SETTLED,
 ) -> SearchResult:
     """Return the best of local solutions from several starts.
 
@@ -77,17 +84,23 @@ def search(
         At least one, the most promising first.
     max_iter : int
         Most steps of one run, its trial included.
+    settled : float
+        A run ends at a predicted gain below this share of the total variance.
     """
     trials: list[_Trial] = []
     for start in starts:
         solution = maximize_variance(
-            problem, start.V, max_iter=min(_TRIAL_STEPS, max_iter), patient=start.patient
+            problem,
+            start.V,
+            max_iter=min(_TRIAL_STEPS, max_iter),
+            patient=start.patient,
+            settled=settled,
         )
         trials.append(_Trial(start.name, solution, start.patient))
-        if _settled(trials, problem.tol):
+        if _agreed(trials, problem.tol, max(_SAME, 100.0 * settled)):
             break
     leading = _ranked(trials, problem.tol)
-    polished = [_continued(problem, trial, max_iter) for trial in leading[:_POLISHED]]
+    polished = [_continued(problem, trial, max_iter, settled) for trial in leading[:_POLISHED]]
     evaluations = sum(trial.solution.n_evaluations for trial in trials)
     for before, after in zip(leading, polished, strict=False):
         evaluations += after.solution.n_evaluations - before.solution.n_evaluations
@@ -117,21 +130,24 @@ def search_with_surrogate(
     """
     starts = list(starts)
     rough = search(
-        replace(problem, discrepancy=surrogate, model=surrogate), starts, max_iter=max_iter
+        replace(problem, discrepancy=surrogate, model=surrogate),
+        starts,
+        max_iter=max_iter,
+        settled=_ROUGH,
     )
     exact = maximize_variance(
         replace(problem, model=surrogate),
         rough.solution.V,
         max_iter=max_iter,
         multiplier=max(rough.solution.multiplier, 1.0),
-        settled=1e-6,
+        settled=_ROUGH,
     )
     h, _ = problem.discrepancy.value_and_gradient(starts[0].V)
     evaluations = exact.n_evaluations + 1
     first = _as_solution(problem, starts[0], h)
     if first.better_than(exact, problem.tol):
         again = maximize_variance(
-            replace(problem, model=surrogate), starts[0].V, max_iter=max_iter, settled=1e-6
+            replace(problem, model=surrogate), starts[0].V, max_iter=max_iter, settled=_ROUGH
         )
         return SearchResult(
             again, starts[0].name, rough.n_starts, evaluations + again.n_evaluations
@@ -153,12 +169,12 @@ def _as_solution(problem: MatchingProblem, start: Start, h: float) -> MatchingSo
     )
 
 
-def _settled(trials: list[_Trial], tol: float) -> bool:
+def _agreed(trials: list[_Trial], tol: float, same: float) -> bool:
     """Whether two converged trials agree on the best value."""
     best = _ranked(trials, tol)[0].solution
     if best.mmd_squared > tol:
         return False
-    return sum(t.solution.converged and best.value - t.solution.value < _SAME for t in trials) >= 2
+    return sum(t.solution.converged and best.value - t.solution.value < same for t in trials) >= 2
 
 
 def _ranked(trials: list[_Trial], tol: float) -> list[_Trial]:
@@ -171,7 +187,7 @@ def _ranked(trials: list[_Trial], tol: float) -> list[_Trial]:
     return sorted(trials, key=key)
 
 
-def _continued(problem: MatchingProblem, trial: _Trial, max_iter: int) -> _Trial:
+def _continued(problem: MatchingProblem, trial: _Trial, max_iter: int, settled: float) -> _Trial:
     """Return the trial with the rest of its steps made."""
     before = trial.solution
     done = len(before.history)
@@ -183,6 +199,7 @@ def _continued(problem: MatchingProblem, trial: _Trial, max_iter: int) -> _Trial
         max_iter=max_iter - done,
         patient=trial.patient,
         multiplier=before.multiplier,
+        settled=settled,
     )
     history: tuple[Iterate, ...] = before.history + after.history
     whole = replace(
