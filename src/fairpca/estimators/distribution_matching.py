@@ -19,6 +19,7 @@ from fairpca.estimators.base import (
     is_count,
 )
 from fairpca.estimators.matching_setup import MatchingSetup, kernel_and_bandwidth, surrogate_of
+from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.kernels import KERNELS
 from fairpca.solvers.mmd_gradient import KernelDiscrepancy, TotalDiscrepancy
 from fairpca.solvers.mmd_matching import MatchingProblem
@@ -238,7 +239,8 @@ class DistributionMatchingPCA(LinearProjection):
         kernel, self.bandwidth_ = kernel_and_bandwidth(setup, k, self.bandwidth, self.kernel)
         exact = setup.discrepancy(kernel, self.bandwidth_, double=self.tol < _SINGLE_DOWN_TO)
         problem = MatchingProblem(setup.shares, exact, exact, k, float(self.tol))
-        result = self._search(setup, problem, exact)
+        with small_problem_threads(0):  # large products are shared among threads by themselves
+            result = self._search(setup, problem, exact)
         V = result.solution.V
         self.mmd_squared_ = max(sum(term.in_double().value(V) for term in exact.terms), 0.0)
         return self._keep(rows, setup, result)

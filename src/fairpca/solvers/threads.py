@@ -1,7 +1,8 @@
 """Work split over threads where one BLAS call is too thin to be split.
 
 Thin products gain nothing from BLAS threads (on a busy machine they lose much), but NumPy releases
-the interpreter for them: whole tiles go to as many threads as BLAS would have used.
+the interpreter for them: whole tiles go to as many threads as BLAS would have used,
+so OMP_NUM_THREADS counts here too.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def map_parts(work: Callable[[int, int], Result], *, worthwhile: bool = True) ->
     worthwhile : bool
         With False there is one part, in this thread.
     """
-    n = _threads() if worthwhile else 1
+    n = _THREADS if worthwhile else 1
     with small_problem_threads(0):
         if n == 1:
             return [work(0, 1)]
@@ -39,9 +40,13 @@ def map_parts(work: Callable[[int, int], Result], *, worthwhile: bool = True) ->
 
 
 def _threads() -> int:
-    """As many threads as BLAS may use here, and no more than there are processors."""
+    """As many threads as BLAS would use, and no more than there are processors."""
     blas = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
     processors = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     )
     return max(1, min(max(blas, default=1), processors or 1))
+
+
+_THREADS = _threads()
+"""Asked once: callers may have BLAS on one thread for their own small products."""
