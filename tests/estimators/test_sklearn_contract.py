@@ -21,10 +21,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import fairpca
 from tests.estimators.support import supplying_groups
 
-ESTIMATORS = [fairpca.MomentMatchingPCA, fairpca.StreamingMomentMatchingPCA]
+ESTIMATORS = [
+    fairpca.MomentMatchingPCA(2),
+    fairpca.StreamingMomentMatchingPCA(2),
+    fairpca.DistributionMatchingPCA(2, tol=1.0, n_init=0),  # random data cannot be matched closely
+]
 
 
-@parametrize_with_checks([supplying_groups(cls)(n_components=1) for cls in ESTIMATORS])
+def with_groups(estimator):
+    parameters = estimator.get_params() | {"n_components": 1}
+    return supplying_groups(type(estimator))(**parameters)
+
+
+@parametrize_with_checks([with_groups(estimator) for estimator in ESTIMATORS])
 def test_estimator_checks(estimator, check):
     if check.func.__name__ == "check_array_api_input":
         pytest.skip("array API dispatch is off unless SCIPY_ARRAY_API is set")
@@ -40,9 +49,9 @@ def people(rng):
     return X, y, group
 
 
-@pytest.fixture(params=ESTIMATORS)
+@pytest.fixture(params=ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
 def estimator(request):
-    return request.param(n_components=2)
+    return clone(request.param)
 
 
 def test_pipeline_and_grid_search_route_groups_by_name(people, estimator):

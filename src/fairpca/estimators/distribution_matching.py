@@ -14,16 +14,25 @@ from fairpca.estimators.base import (
     LinearProjection,
     as_generator,
     check_choice,
-    check_enough_directions,
     check_n_components,
     is_count,
 )
-from fairpca.estimators.matching_setup import MatchingSetup, kernel_and_bandwidth, surrogate_of
+from fairpca.estimators.matching_setup import (
+    MEAN_MATCHING,
+    MatchingSetup,
+    kernel_and_bandwidth,
+    surrogate_of,
+)
 from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.kernels import KERNELS
 from fairpca.solvers.mmd_gradient import KernelDiscrepancy, TotalDiscrepancy
 from fairpca.solvers.mmd_matching import MatchingProblem
-from fairpca.solvers.mmd_search import SearchResult, search, search_with_surrogate
+from fairpca.solvers.mmd_search import (
+    SearchResult,
+    no_worse,
+    search,
+    search_with_surrogate,
+)
 from fairpca.solvers.repms import repms_from_starts
 
 __all__ = ["DistributionMatchingPCA"]
@@ -59,7 +68,8 @@ class DistributionMatchingPCA(LinearProjection):
         τ > 0, the largest MMD² allowed. 1e-3 is loose, 1e-6 strict.
     bandwidth : "median", float or sequence of float, default="median"
         σ of the kernel, units of X. "median": √(median squared distance / 2) of the rows projected
-        on as many principal components. Several numbers: the mean of Gaussian kernels.
+        on as many principal components (weights do not count there). Several numbers: the mean of
+        Gaussian kernels.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
         Compare groups over all rows, over rows of positive label, or within each label (values
         added up). The last two need y. The variance kept is always that of all rows.
@@ -266,12 +276,13 @@ class DistributionMatchingPCA(LinearProjection):
         n_components = check_n_components(self.n_components)
         n, d = shape
         removed = len(setup.mean_difference)
-        check_enough_directions(
-            n_components,
-            min(n, d) - removed,
-            removed,
-            f"X has {n} rows and {d} columns, so at most {min(n, d)} directions",
-        )
+        available = min(n, d) - removed
+        if available < (n_components if isinstance(n_components, int) else 1):
+            raise ValueError(
+                f"n_components={n_components!r} is more than the {available} directions in which "
+                f"the groups' means agree: X has n_samples={n} and n_features={d}, and means "
+                f"differ along {removed}. Ask for fewer components."
+            )
         if isinstance(n_components, int):
             return n_components
         return len(setup.moment_matching(n_components))
@@ -287,10 +298,12 @@ class DistributionMatchingPCA(LinearProjection):
         rng = as_generator(self.random_state)
         n_random = self.n_init if self.n_init != "auto" else setup.affordable_starts(k)
         starts = setup.starts(k, int(n_random), rng)
+        reference = next(start for start in starts if start.name == MEAN_MATCHING)
         if not newton:
             only_pca = self.solver == "repms" and self.n_init == "auto"
             chosen = [start for start in starts if start.name == "pca"] if only_pca else starts
-            return repms_from_starts(problem, chosen, max_iter=self.max_iter)
+            found = repms_from_starts(problem, chosen, max_iter=self.max_iter)
+            return no_worse(found, problem, reference)
         steps = _STEPS_PER_ITERATION * self.max_iter
         approximate = self.approximation == "random_features" or (
             self.approximation == "auto" and setup.n_distinct > _EXACT_UP_TO
@@ -298,7 +311,8 @@ class DistributionMatchingPCA(LinearProjection):
         if not approximate:
             return search(problem, starts, max_iter=steps)
         surrogate = surrogate_of(exact, k, _EXACT_UP_TO, rng)
-        return search_with_surrogate(problem, surrogate, starts, max_iter=steps)
+        found = search_with_surrogate(problem, surrogate, starts, max_iter=steps)
+        return no_worse(found, problem, reference)
 
     def _keep(self, rows: Any, setup: MatchingSetup, result: SearchResult) -> Self:
         solution = result.solution

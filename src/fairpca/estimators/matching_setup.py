@@ -34,8 +34,9 @@ from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.rows import row_space
 
-__all__ = ["MatchingSetup", "kernel_and_bandwidth", "surrogate_of"]
+__all__ = ["MEAN_MATCHING", "MatchingSetup", "kernel_and_bandwidth", "surrogate_of"]
 
+MEAN_MATCHING = "mean matching"
 _EMPTY = 1e-12
 """Axes with less than this share of the largest variance hold rounding only."""
 _N_UNFAIR = (2, 5, 10, 20)
@@ -165,10 +166,10 @@ class MatchingSetup:
         return int(np.clip(_CHEAP / max(work, 1.0), 1, 20))
 
     def starts(self, k: int, n_random: int, rng: np.random.Generator) -> list[Start]:
-        """Return mean matching, principal components, moment matching and random subspaces."""
+        """Return principal components, mean matching, moment matching and random subspaces."""
         width = len(self.variances)
-        starts = [Start("mean matching", _orthonormal(self.moment_matching(k).T))]
-        starts.append(Start("pca", np.eye(width)[:, :k]))
+        starts = [Start("pca", np.eye(width)[:, :k])]
+        starts.append(Start(MEAN_MATCHING, _orthonormal(self.moment_matching(k).T)))
         for m in _N_UNFAIR:
             if m * len(self.comparisons) + len(self.comparisons) + k <= width:
                 V = _orthonormal(self.moment_matching(k, m).T)

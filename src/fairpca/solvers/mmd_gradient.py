@@ -209,6 +209,7 @@ def merge_equal_rows(X: Floats, A: Floats) -> tuple[Floats, Floats]:
         [np.bincount(inverse.reshape(-1), a).astype(np.float64) for a in A.T], axis=1
     )
     kept = np.any(weights != 0.0, axis=1)
+    kept[0] = True  # groups of equal rows leave nothing else
     return X[first[kept]], weights[kept]
 
 

@@ -140,6 +140,8 @@ def maximize_variance(
         Stop at a predicted gain below this share of the total variance.
     """
     search = _Search(problem, start, multiplier, patient)
+    if not search.here.frame.complement.shape[1]:
+        return search.solution("there is no other subspace", converged=True)
     reason = f"max_iter={max_iter} steps made"
     for _ in range(max_iter):
         step = search.advance()
@@ -152,7 +154,7 @@ def maximize_variance(
         if search.stuck >= _PATIENCE:
             reason = "no nearby subspace has a smaller MMD"
             break
-    return search.solution(reason)
+    return search.solution(reason, converged=search.calm >= 2)
 
 
 class _Search:
@@ -213,14 +215,14 @@ class _Search:
         self.calm = self.calm + 1 if step.predicted < settled and step.attained else 0
         return self.calm
 
-    def solution(self, reason: str) -> MatchingSolution:
-        converged = self.calm >= 2 and self.best.h <= self.problem.tol
+    def solution(self, reason: str, *, converged: bool = False) -> MatchingSolution:
+        """Return the best point met."""
         best = self.best
         return MatchingSolution(
             best.frame.V,
             best.value,
             best.h,
-            converged,
+            converged and best.h <= self.problem.tol,
             reason,
             tuple(self.history),
             self.evaluations,

@@ -22,7 +22,7 @@ from fairpca.solvers.mmd_matching import (
 )
 from fairpca.summaries.base import Floats
 
-__all__ = ["SearchResult", "Start", "search", "search_with_surrogate"]
+__all__ = ["SearchResult", "Start", "no_worse", "search", "search_with_surrogate"]
 
 _TRIAL_STEPS = 40
 _POLISHED = 2
@@ -97,7 +97,7 @@ def search(
             settled=settled,
         )
         trials.append(_Trial(start.name, solution, start.patient))
-        if _agreed(trials, problem.tol, max(_SAME, 100.0 * settled)):
+        if _agreed(trials, problem, max(_SAME, 100.0 * settled)):
             break
     leading = _ranked(trials, problem.tol)
     polished = [_continued(problem, trial, max_iter, settled) for trial in leading[:_POLISHED]]
@@ -124,11 +124,9 @@ def search_with_surrogate(
     surrogate : Discrepancy
         Cheap; also the source of second derivatives in the exact phase.
     starts : iterable of Start
-        The first is also held against the exact answer, so that this is never worse.
     max_iter : int
         Most steps of one run, in each phase.
     """
-    starts = list(starts)
     rough = search(
         replace(problem, discrepancy=surrogate, model=surrogate),
         starts,
@@ -142,38 +140,34 @@ def search_with_surrogate(
         multiplier=max(rough.solution.multiplier, 1.0),
         settled=_ROUGH,
     )
-    h, _ = problem.discrepancy.value_and_gradient(starts[0].V)
-    evaluations = exact.n_evaluations + 1
-    first = _as_solution(problem, starts[0], h)
-    if first.better_than(exact, problem.tol):
-        again = maximize_variance(
-            replace(problem, model=surrogate), starts[0].V, max_iter=max_iter, settled=_ROUGH
-        )
-        return SearchResult(
-            again, starts[0].name, rough.n_starts, evaluations + again.n_evaluations
-        )
-    return SearchResult(exact, rough.start, rough.n_starts, evaluations)
+    return SearchResult(exact, rough.start, rough.n_starts, exact.n_evaluations)
 
 
-def _as_solution(problem: MatchingProblem, start: Start, h: float) -> MatchingSolution:
-    value = float((problem.variances[:, None] * start.V**2).sum())
-    return MatchingSolution(
-        V=start.V,
+def no_worse(found: SearchResult, problem: MatchingProblem, reference: Start) -> SearchResult:
+    """Return what was found, or the reference where that is better: a promise kept by a check."""
+    h, _ = problem.discrepancy.value_and_gradient(reference.V)
+    value = float((problem.variances[:, None] * reference.V**2).sum())
+    known = replace(
+        found.solution,
+        V=reference.V,
         value=value,
         mmd_squared=h,
         converged=False,
-        reason="the start itself",
-        history=(),
-        n_evaluations=1,
-        multiplier=1.0,
+        reason=f"{reference.name} is better than what the search found",
     )
+    evaluations = found.n_evaluations + 1
+    if known.better_than(found.solution, problem.tol):
+        return SearchResult(known, reference.name, found.n_starts, evaluations)
+    return replace(found, n_evaluations=evaluations)
 
 
-def _agreed(trials: list[_Trial], tol: float, same: float) -> bool:
-    """Whether two converged trials agree on the best value."""
-    best = _ranked(trials, tol)[0].solution
-    if best.mmd_squared > tol:
+def _agreed(trials: list[_Trial], problem: MatchingProblem, same: float) -> bool:
+    """Whether two converged trials agree on the best value, or there can be no better."""
+    best = _ranked(trials, problem.tol)[0].solution
+    if best.mmd_squared > problem.tol:
         return False
+    if best.value >= (1.0 - 1e-12) * float(problem.variances[: problem.n_components].sum()):
+        return True
     return sum(t.solution.converged and best.value - t.solution.value < same for t in trials) >= 2
 
 

@@ -24,6 +24,8 @@ _Pairs = deque[tuple[Floats, Floats]]
 _SUFFICIENT = 1e-4
 _CAUTIOUS = 1e-4
 _HALVINGS = 30
+_ROUNDING = 4e-16
+_PATIENCE = 5
 
 
 class Minimum(NamedTuple):
@@ -67,13 +69,13 @@ def minimize_on_stiefel(
     value, ambient = function(V)
     gradient = horizontal(V, ambient)
     pairs: _Pairs = deque(maxlen=memory)
-    evaluations, reason = 1, f"{max_iter} steps made"
+    evaluations, still, reason = 1, 0, f"{max_iter} steps made"
     for _ in range(max_iter):
         norm = float(np.linalg.norm(gradient))
         if norm <= gradient_tol:
             reason = "gradient small enough"
             break
-        direction = -_apply_inverse(pairs, gradient)
+        direction = -horizontal(V, _apply_inverse(pairs, gradient))
         slope = float(np.sum(gradient * direction))
         if slope >= -1e-12 * norm * float(np.linalg.norm(direction)):
             pairs.clear()
@@ -91,7 +93,11 @@ def minimize_on_stiefel(
         pairs = deque(((horizontal(W, a), horizontal(W, b)) for a, b in pairs), maxlen=memory)
         if np.sum(s * y) >= _CAUTIOUS * min(norm, 1.0) * np.sum(s * s):
             pairs.append((s, y))
+        still = still + 1 if value - new_value <= _ROUNDING * abs(value) else 0
         V, value, gradient = W, new_value, new_gradient
+        if still >= _PATIENCE:
+            reason = "the value no longer changes beyond rounding"
+            break
     return Minimum(V, value, float(np.linalg.norm(gradient)), evaluations, reason)
 
 
@@ -107,7 +113,7 @@ def _backtrack(
     for tried in range(1, _HALVINGS + 1):
         W = retract(V, step * direction)
         new_value, ambient = function(W)
-        if new_value <= value + _SUFFICIENT * step * slope:
+        if new_value <= value + _SUFFICIENT * step * slope + _ROUNDING * abs(value):
             return (W, new_value, ambient, step), tried
         parabola = -slope * step / (2.0 * ((new_value - value) / step - slope))
         step = float(np.clip(parabola, 0.1 * step, 0.5 * step))

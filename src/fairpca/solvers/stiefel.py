@@ -52,11 +52,12 @@ def retract(V: Floats, tangent: Floats) -> Floats:
 
     It agrees with the geodesic to second order.
     """
-    # (V + T)ᵀ(V + T) = I + TᵀT, so its inverse square root is well conditioned.
-    values, turn = np.linalg.eigh(tangent.T @ tangent)
-    scale = turn / np.sqrt(1.0 + np.maximum(values, 0.0))
-    moved: Floats = (V + tangent) @ (scale @ turn.T)
-    return moved
+    moved = V + tangent
+    # The Gram matrix is I + TᵀT, well conditioned; taking it from `moved` itself keeps small
+    # departures from orthogonality from growing over many steps.
+    values, turn = np.linalg.eigh(moved.T @ moved)
+    nearest: Floats = moved @ ((turn / np.sqrt(values)) @ turn.T)
+    return nearest
 
 
 def subspace_distance(V: Floats, W: Floats) -> float:

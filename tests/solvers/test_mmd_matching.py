@@ -1,0 +1,181 @@
+"""Solvers for the most variance at bounded MMD²: optimality, restarts, published constants."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from fairpca.solvers.mmd_gradient import Curvature, KernelDiscrepancy
+from fairpca.solvers.mmd_matching import MatchingProblem, maximize_variance
+from fairpca.solvers.mmd_search import Start, no_worse, search, search_with_surrogate
+from fairpca.solvers.mmd_surrogate import FeatureDiscrepancy
+from fairpca.solvers.quasi_newton import minimize_on_stiefel
+from fairpca.solvers.repms import RepmsConstants, repms
+from fairpca.solvers.stiefel import Frame, horizontal, retract, subspace_distance
+
+
+def signed(codes):
+    return np.where(codes == 1, 1 / (codes == 1).sum(), -1 / (codes == 0).sum())[:, None]
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Two groups that differ in mean along the first axis and in spread along the second."""
+    rng = np.random.default_rng(0)
+    codes = np.repeat([0, 1], [90, 110])
+    X = rng.normal(size=(200, 7)) * [3, 2.5, 2, 1.5, 1, 0.8, 0.5]
+    X[codes == 1, 0] += 4
+    X[codes == 1, 1] *= 2
+    X -= X.mean(axis=0)
+    variances, axes = np.linalg.eigh(np.cov(X, rowvar=False))
+    order = np.argsort(-variances)
+    h = KernelDiscrepancy(X @ axes[:, order], signed(codes), 3.0)
+    shares = variances[order] / variances.sum()
+    return MatchingProblem(shares, h, h, 2, 5e-3)
+
+
+def pca(problem):
+    return np.eye(len(problem.variances))[:, : problem.n_components]
+
+
+def test_answer_is_feasible_on_the_bound_and_stationary(problem):
+    found = maximize_variance(problem, pca(problem))
+    assert found.converged
+    assert 0.99 * problem.tol <= found.mmd_squared <= problem.tol
+    h, gradient = problem.discrepancy.value_and_gradient(found.V)
+    assert h == pytest.approx(found.mmd_squared)
+    variance_slope = horizontal(found.V, 2 * problem.variances[:, None] * found.V)
+    mmd_slope = horizontal(found.V, gradient)
+    # At a maximum on the bound the two slopes are parallel: no move gains variance at equal MMD².
+    cosine = np.sum(variance_slope * mmd_slope) / (
+        np.linalg.norm(variance_slope) * np.linalg.norm(mmd_slope)
+    )
+    assert cosine > 1 - 1e-6
+
+
+def test_no_feasible_neighbour_keeps_more_variance(problem):
+    found = maximize_variance(problem, pca(problem))
+    rng = np.random.default_rng(1)
+    for size in (1e-3, 1e-2, 5e-2):
+        for _ in range(40):
+            move = horizontal(found.V, rng.normal(size=found.V.shape))
+            V = retract(found.V, size * move / np.linalg.norm(move))
+            if problem.discrepancy.value(V) <= found.mmd_squared:
+                assert np.sum(problem.variances[:, None] * V**2) <= found.value + 1e-7
+
+
+def test_a_bound_that_does_not_bind_gives_principal_components(problem):
+    loose = MatchingProblem(problem.variances, problem.discrepancy, problem.model, 2, 10.0)
+    rng = np.random.default_rng(2)
+    start = np.linalg.qr(rng.normal(size=(7, 2)))[0]
+    found = maximize_variance(loose, start)
+    assert found.value == pytest.approx(problem.variances[:2].sum(), abs=1e-8)
+
+
+def test_infeasible_problems_end_and_say_so(problem):
+    strict = MatchingProblem(problem.variances, problem.discrepancy, problem.model, 6, 1e-6)
+    result = search(strict, [Start("pca", np.eye(7)[:, :6])], max_iter=200)
+    assert not result.solution.converged
+    assert result.solution.mmd_squared > 1e-6
+    assert "MMD" in result.solution.reason or "step" in result.solution.reason
+
+
+def test_search_keeps_the_best_start_and_history_is_consistent(problem):
+    rng = np.random.default_rng(3)
+    starts = [Start("pca", pca(problem))] + [
+        Start(str(i), np.linalg.qr(rng.normal(size=(7, 2)))[0], patient=bool(i % 2))
+        for i in range(4)
+    ]
+    result = search(problem, starts)
+    for start in starts:
+        alone = maximize_variance(problem, start.V, patient=start.patient, max_iter=100)
+        if result.n_starts == len(starts):
+            assert not alone.better_than(result.solution, problem.tol) or (
+                alone.value - result.solution.value < 1e-5
+            )
+    assert result.n_evaluations >= result.solution.n_evaluations
+    assert all(step.mmd_squared >= 0 and step.value <= 1 for step in result.solution.history)
+
+
+def test_the_reference_replaces_a_worse_answer(problem):
+    good = maximize_variance(problem, pca(problem))
+    poor = search(problem, [Start("pca", pca(problem))], max_iter=1)
+    kept = no_worse(poor, problem, Start("known", good.V))
+    assert kept.start == "known"
+    assert kept.solution.value == pytest.approx(good.value)
+    assert no_worse(kept, problem, Start("pca", pca(problem))).start == "known"
+
+
+def test_surrogate_needs_few_exact_evaluations_for_the_same_answer(problem):
+    surrogate = FeatureDiscrepancy.of(problem.discrepancy, 2, np.random.default_rng(0))
+    starts = [Start("pca", pca(problem))]
+    exact = search(problem, starts)
+    quick = search_with_surrogate(problem, surrogate, starts)
+    assert quick.solution.mmd_squared <= problem.tol
+    assert quick.solution.value == pytest.approx(exact.solution.value, abs=2e-4)
+    assert quick.n_evaluations <= 15
+
+
+def test_repms_with_published_constants(problem):
+    constants = RepmsConstants()
+    assert constants.max_outer == 100
+    assert constants.accuracy_factor**5 == pytest.approx(1e-5)
+    found = repms(problem, pca(problem), constants)
+    assert found.converged
+    assert found.mmd_squared <= problem.tol
+    history = found.history
+    start = problem.discrepancy.value(pca(problem))
+    assert history[0].multiplier == pytest.approx(1 / start)
+    for before, after in pairwise(history):
+        grown = after.multiplier / before.multiplier
+        assert grown == pytest.approx(2.0 if before.mmd_squared > problem.tol else 1.0)
+    assert history[-1].distance <= 1e-6
+    assert history[-1].gradient_norm <= 1e-6 or history[-1].distance <= 1e-6
+    # The penalty leaves slack under the bound that the second-order method uses.
+    assert maximize_variance(problem, found.V).value >= found.value - 1e-9
+
+
+def test_repms_stops_at_the_limit_of_outer_iterations(problem):
+    found = repms(problem, pca(problem), RepmsConstants(max_outer=2))
+    assert not found.converged
+    assert len(found.history) == 2
+    assert "max_iter=2" in found.reason
+
+
+def test_quasi_newton_finds_leading_eigenvectors():
+    rng = np.random.default_rng(4)
+    root = rng.normal(size=(8, 8))
+    S = root @ root.T
+
+    def minus_trace(V):
+        return -float(np.trace(V.T @ S @ V)), -2 * S @ V
+
+    start = np.linalg.qr(rng.normal(size=(8, 3)))[0]
+    found = minimize_on_stiefel(minus_trace, start, gradient_tol=1e-7)
+    assert found.gradient_norm <= 1e-7
+    assert found.n_evaluations < 200
+    assert -found.value == pytest.approx(np.linalg.eigvalsh(S)[-3:].sum(), rel=1e-12)
+
+
+def test_geometry(rng):
+    V = np.linalg.qr(rng.normal(size=(9, 3)))[0]
+    move = horizontal(V, rng.normal(size=(9, 3)))
+    assert np.abs(V.T @ move).max() < 1e-14
+    W = retract(V, move)
+    np.testing.assert_allclose(W.T @ W, np.eye(3), atol=1e-14)
+    step = 1e-4
+    np.testing.assert_allclose((retract(V, step * move) - V) / step, move, atol=1e-3)
+    frame = Frame.of(W)
+    whole = np.column_stack([frame.V, frame.complement])
+    np.testing.assert_allclose(whole.T @ whole, np.eye(9), atol=1e-13)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    assert subspace_distance(W, W @ turn) < 1e-14
+    assert subspace_distance(np.eye(4)[:, :2], np.eye(4)[:, 2:]) == pytest.approx(np.sqrt(2))
+
+
+def test_curvature_of_nothing_is_nothing():
+    h = KernelDiscrepancy(np.zeros((1, 3)), np.zeros((1, 1)), 1.0)
+    assert h.value(np.eye(3)[:, :1]) == 0.0
+    curvature = h.curvature(np.eye(3)[:, :1], np.eye(3)[:, 1:])
+    assert isinstance(curvature, Curvature)
+    assert np.abs(sum(curvature)).max() == 0.0
