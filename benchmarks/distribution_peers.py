@@ -7,8 +7,8 @@
 The peer runs the published outer loop (penalty doubled, the published accuracies and stopping
 rules) around pymanopt's conjugate gradients or trust regions on its Stiefel manifold, from
 principal components, with our value and gradient of MMD² (cached, so that cost and gradient are one
-evaluation); second derivatives for
-trust regions are differences of gradients. Ours is `DistributionMatchingPCA` as a user calls it, all its starts included.
+evaluation); second derivatives for trust regions are differences of gradients. Ours is
+`DistributionMatchingPCA` as a user calls it, all its starts included.
 """
 
 from __future__ import annotations
