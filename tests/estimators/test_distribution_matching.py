@@ -7,7 +7,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA
+from fairpca.estimators.persistence import load_model, save_model
 from fairpca.metrics import median_bandwidth, mmd_squared
+from fairpca.report.tradeoff import distribution_tradeoff, tradeoff_figure
 
 
 def mixture(rng, n=150):
@@ -307,3 +309,53 @@ def test_compas_with_ten_components_cannot_be_matched_and_says_so(shared):
     with pytest.warns(ConvergenceWarning, match=r"least is MMD² = 0\.00971"):
         model = DistributionMatchingPCA(10, n_init=0).fit(X, sensitive_features=s)
     assert model.mmd_squared_ == pytest.approx(0.0097098, abs=2e-6)
+
+
+def test_path_of_tolerances_is_warm_started_and_leaves_the_estimator_alone(rng):
+    X, codes = groups_apart(rng)
+    base = DistributionMatchingPCA(2, n_init=0)
+    models = base.tolerance_path(X, sensitive_features=codes, tols=[3e-3, 1.0, 3e-2])
+    assert [model.tol for model in models] == [1.0, 3e-2, 3e-3]
+    assert all(model.mmd_squared_ <= model.tol for model in models)
+    kept = [model.explained_variance_ratio_.sum() for model in models]
+    assert kept == sorted(kept, reverse=True)
+    assert not hasattr(base, "components_")
+    alone = DistributionMatchingPCA(2, n_init=0, tol=3e-3).fit(X, sensitive_features=codes)
+    assert kept[-1] >= alone.explained_variance_ratio_.sum() - 1e-4
+
+
+def test_tradeoff_points_and_figure(rng):
+    X, codes = groups_apart(rng, n=100)
+    points = distribution_tradeoff(
+        DistributionMatchingPCA(1, n_init=0), X, sensitive_features=codes, tols=[0.5, 0.02]
+    )
+    figure = tradeoff_figure(points)
+    assert list(figure.data[0].y) == [100 * point.variance_ratio for point in points]
+    assert points[0].mmd_squared > points[1].mmd_squared
+
+
+@pytest.mark.parametrize(
+    ("dataset", "k", "variance", "mmd"),
+    [
+        ("compas", 2, 0.349182, 0.000957953),
+        ("german", 2, 0.110683, 0.000255905),
+        ("german", 10, 0.369829, 0.000646622),
+    ],
+)
+def test_published_method_gives_the_published_answer(shared, dataset, k, variance, mmd):
+    with np.load(shared / "author_splits" / f"{dataset}.npz") as splits:
+        X, s = splits["X_train"][0], splits["s_train"][0]
+    model = DistributionMatchingPCA(k, solver="repms").fit(X, sensitive_features=s)
+    assert model.converged_
+    assert model.explained_variance_ratio_.sum() == pytest.approx(variance, abs=2e-6)
+    assert model.mmd_squared_ == pytest.approx(mmd, abs=1e-8)
+
+
+def test_round_trip_through_a_model_file(rng, tmp_path):
+    X, codes = groups_apart(rng)
+    model = DistributionMatchingPCA(2, tol=1e-2, n_init=0).fit(X, sensitive_features=codes)
+    save_model(model, tmp_path / "model.fairpca")
+    again = load_model(tmp_path / "model.fairpca").estimator
+    np.testing.assert_array_equal(again.transform(X), model.transform(X))
+    assert again.mmd_squared_ == model.mmd_squared_
+    np.testing.assert_array_equal(again.history_["penalty"], model.history_["penalty"])

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.matrix import explain_nonfinite
 from fairpca.estimators.base import (
+    CheckedRows,
     LinearProjection,
     as_generator,
     check_choice,
@@ -29,6 +31,7 @@ from fairpca.solvers.mmd_gradient import KernelDiscrepancy, TotalDiscrepancy
 from fairpca.solvers.mmd_matching import MatchingProblem
 from fairpca.solvers.mmd_search import (
     SearchResult,
+    Start,
     no_worse,
     search,
     search_with_surrogate,
@@ -241,19 +244,65 @@ class DistributionMatchingPCA(LinearProjection):
         """
         self._check_parameters()
         rows = self._validate(X, y, sensitive_features, sample_weight)
+        self._fit_setup(rows, self._summarise(rows), ())
+        return self
+
+    def tolerance_path(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any,
+        tols: Sequence[float],
+        sample_weight: Any = None,
+    ) -> list[Self]:
+        """Fit copies of this estimator from the loosest bound to the strictest, each warm-started.
+
+        Every answer is also a start for the next, stricter bound.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, sample_weight
+            As in `fit`.
+        tols : sequence of float
+            Bounds on MMD², in any order; this estimator's own `tol` is not used.
+
+        Returns
+        -------
+        list of DistributionMatchingPCA
+            Fitted copies by descending `tol`; this estimator is left as it is.
+        """
+        models: list[Self] = []
+        setup, known = None, ()
+        for tol in sorted({float(tol) for tol in tols}, reverse=True):
+            model = clone(self).set_params(tol=tol)
+            model._check_parameters()
+            rows = model._validate(X, y, sensitive_features, sample_weight)
+            setup = model._summarise(rows) if setup is None else setup
+            known = model._fit_setup(rows, setup, known)
+            models.append(model)
+        return models
+
+    def _summarise(self, rows: CheckedRows) -> MatchingSetup:
         setup = MatchingSetup.of(rows)
         if setup is None:
             raise ValueError(explain_nonfinite(rows.X, self._names()))
-        k = self._count(setup, rows.X.shape)
-        setup = setup.narrowed(k)
+        return setup.narrowed(self._count(setup, rows.X.shape))
+
+    def _fit_setup(
+        self, rows: CheckedRows, setup: MatchingSetup, known: tuple[Start, ...]
+    ) -> tuple[Start, ...]:
+        """Solve and store; return the answer as a start for a stricter bound."""
+        k = setup.n_components
         kernel, self.bandwidth_ = kernel_and_bandwidth(setup, k, self.bandwidth, self.kernel)
         exact = setup.discrepancy(kernel, self.bandwidth_, double=self.tol < _SINGLE_DOWN_TO)
         problem = MatchingProblem(setup.shares, exact, exact, k, float(self.tol))
         with small_problem_threads(0):  # large products are shared among threads by themselves
-            result = self._search(setup, problem, exact)
+            result = self._search(setup, problem, exact, known)
         V = result.solution.V
         self.mmd_squared_ = max(sum(term.in_double().value(V) for term in exact.terms), 0.0)
-        return self._keep(rows, setup, result)
+        self._keep(rows, setup, result)
+        return (Start(f"answer for tol={self.tol:g}", V),)
 
     def _check_parameters(self) -> None:
         check_n_components(self.n_components)
@@ -292,16 +341,17 @@ class DistributionMatchingPCA(LinearProjection):
         setup: MatchingSetup,
         problem: MatchingProblem,
         exact: TotalDiscrepancy[KernelDiscrepancy],
+        known: tuple[Start, ...],
     ) -> SearchResult:
         k, d = problem.n_components, len(problem.variances)
         newton = self.solver == "newton" or (self.solver == "auto" and k * (d - k) <= _NEWTON_UP_TO)
         rng = as_generator(self.random_state)
         n_random = self.n_init if self.n_init != "auto" else setup.affordable_starts(k)
-        starts = setup.starts(k, int(n_random), rng)
+        starts = [*known, *setup.starts(k, int(n_random), rng)]
         reference = next(start for start in starts if start.name == MEAN_MATCHING)
         if not newton:
             only_pca = self.solver == "repms" and self.n_init == "auto"
-            chosen = [start for start in starts if start.name == "pca"] if only_pca else starts
+            chosen = [s for s in starts if s.name == "pca"] if only_pca else starts
             found = repms_from_starts(problem, chosen, max_iter=self.max_iter)
             return no_worse(found, problem, reference)
         steps = _STEPS_PER_ITERATION * self.max_iter
@@ -314,7 +364,7 @@ class DistributionMatchingPCA(LinearProjection):
         found = search_with_surrogate(problem, surrogate, starts, max_iter=steps)
         return no_worse(found, problem, reference)
 
-    def _keep(self, rows: Any, setup: MatchingSetup, result: SearchResult) -> Self:
+    def _keep(self, rows: CheckedRows, setup: MatchingSetup, result: SearchResult) -> Self:
         solution = result.solution
         components, variances = setup.components(solution.V)
         feasible = self.mmd_squared_ <= self.tol
@@ -343,4 +393,4 @@ class DistributionMatchingPCA(LinearProjection):
             else f"no subspace with MMD² <= tol={self.tol:g} was found from {starts}; the least is "
             f"{reached} ({self.reason_}). Raise tol, ask for fewer components, or raise n_init."
         )
-        warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=4)
+        warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=5)

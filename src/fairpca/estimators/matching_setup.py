@@ -67,6 +67,10 @@ class MatchingSetup:
         All rows along the axes.
     terms : list of (rows, weights)
         For each stratum its distinct rows along the axes and their signed weights.
+    total : float
+        Variance of all columns together, squared units of X.
+    n_components : int
+        k the setup was narrowed for; 0 before.
     """
 
     moments: GroupMoments
@@ -78,6 +82,7 @@ class MatchingSetup:
     scores: Floats
     terms: list[tuple[Floats, Floats]]
     total: float
+    n_components: int = 0
 
     @classmethod
     def of(cls, rows: CheckedRows) -> MatchingSetup | None:
@@ -122,6 +127,7 @@ class MatchingSetup:
             variances=self.variances[:width],
             scores=self.scores[:, :width],
             terms=[(X[:, :width], A) for X, A in self.terms],
+            n_components=k,
         )
 
     @property
