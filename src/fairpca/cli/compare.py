@@ -47,6 +47,7 @@ def compare(
             "[default: a twentieth of the features]",
         ),
     ] = None,
+    max_mmd: Annotated[float | None, options.MAX_MMD] = None,
     criterion: Annotated[str, options.CRITERION] = "demographic_parity",
     positive_label: Annotated[str | None, options.POSITIVE_LABEL] = None,
     missing: Annotated[str, options.MISSING] = "error",
@@ -112,6 +113,7 @@ def compare(
         settings=Settings(
             n_components=n_components,
             n_unfair=tuple(n_unfair or ()),
+            max_mmd=1e-3 if max_mmd is None else max_mmd,
             criterion=criterion,
             pos_label=positive,
             test_size=test_size,

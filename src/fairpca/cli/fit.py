@@ -21,6 +21,7 @@ __all__ = ["fit"]
 METHODS = {
     "moment-matching": "MomentMatchingPCA",
     "streaming": "StreamingMomentMatchingPCA",
+    "distribution-matching": "DistributionMatchingPCA",
     "multigroup": "MultigroupPCA",
     "worst-group": "WorstGroupPCA",
 }
@@ -34,9 +35,9 @@ UNUSED = {
     "loss": "marginal",
     "solver": "auto",
     "memory_limit": "1GiB",
-    "random_state": None,
+    "max_mmd": None,
 }
-"""What an option must be for a method that does not know it; None for anything."""
+"""What an option must be for a method that does not know it (a seed may be anything)."""
 
 
 @command
@@ -81,6 +82,7 @@ def fit(
     loss: Annotated[
         str, typer.Option(help=f"What worst-group balances: {', '.join(LOSSES)}.")
     ] = "marginal",
+    max_mmd: Annotated[float | None, options.MAX_MMD] = None,
     criterion: Annotated[str, options.CRITERION] = "demographic_parity",
     positive_label: Annotated[str | None, options.POSITIVE_LABEL] = None,
     combine_attributes: Annotated[
@@ -166,6 +168,7 @@ def fit(
         loss=loss,
         solver=solver,
         memory_limit=memory_limit,
+        max_mmd=max_mmd,
         criterion=criterion,
         combine_attributes=combine_attributes,
         missing_groups=missing_groups,
@@ -220,8 +223,10 @@ def _estimator(method: str, **parameters: Any) -> Any:
 
     estimator = getattr(fairpca, METHODS[method])()
     known = estimator.get_params()
+    if parameters["max_mmd"] is not None and method == "distribution-matching":
+        parameters["tol"] = parameters.pop("max_mmd")
     for name in sorted(set(parameters) - set(known)):
-        if UNUSED[name] not in (None, parameters[name]):
+        if name != "random_state" and UNUSED[name] != parameters[name]:
             raise typer.BadParameter(
                 f"the method {method} does not take this.", param_hint=f"--{name.replace('_', '-')}"
             )
@@ -243,6 +248,8 @@ def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
     if hasattr(estimator, "unfair_subspace_"):
         removed = len(estimator.unfair_subspace_)
         say(f"  removed     {removed} directions that tell groups apart")
+    if hasattr(estimator, "mmd_squared_"):
+        say(f"  distance    MMD² between groups {estimator.mmd_squared_:.3g} on these rows")
     if hasattr(estimator, "certified_"):
         say(f"  optimum     {_certificate(estimator)}")
     say(

@@ -18,6 +18,7 @@ __all__ = [
     "KEEP_SENSITIVE",
     "LABEL",
     "MAX_CATEGORIES",
+    "MAX_MMD",
     "MISSING",
     "POSITIVE_LABEL",
     "SEED",
@@ -56,6 +57,10 @@ CATEGORICAL = typer.Option(
 KEEP_SENSITIVE = typer.Option("--keep-sensitive", help="Let sensitive columns be features too.")
 CRITERION = typer.Option(
     help="demographic_parity, equal_opportunity or equalized_odds (the last two need --label)."
+)
+MAX_MMD = typer.Option(
+    min=1e-15,
+    help="The largest MMD² distribution-matching may leave between groups.  [default: 0.001]",
 )
 POSITIVE_LABEL = typer.Option(
     metavar="VALUE", help="The label that counts as positive, such as hired."

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.estimators.base import LinearProjection
+from fairpca.estimators.distribution_matching import DistributionMatchingPCA
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.estimators.multigroup import MultigroupPCA
 from fairpca.estimators.worst_group import WorstGroupPCA
@@ -85,6 +86,17 @@ class Bench:
             yield f"covariance m={m}", matching(n_unfair=m, match_mean=False)
         for m in counts:
             yield f"all m={m}", matching(n_unfair=m)
+        yield (
+            f"distribution {settings.max_mmd:g}",
+            DistributionMatchingPCA(
+                settings.n_components,
+                tol=settings.max_mmd,
+                criterion=settings.criterion,
+                pos_label=settings.pos_label,
+                n_init=2,
+                random_state=settings.seed,
+            ),
+        )
         yield "multigroup", MultigroupPCA(settings.n_components)
         yield "worst group", WorstGroupPCA(settings.n_components)
 

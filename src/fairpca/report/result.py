@@ -29,6 +29,8 @@ class Settings:
     n_unfair : tuple of int
         m, for each of which the covariance variants are fitted; by default one that suits the
         number of features.
+    max_mmd : float
+        The largest MMD² that distribution matching may leave on the training rows.
     criterion : str
         As of the estimators.
     pos_label : hashable, optional
@@ -43,6 +45,7 @@ class Settings:
 
     n_components: int = 2
     n_unfair: tuple[int, ...] = ()
+    max_mmd: float = 1e-3
     criterion: str = "demographic_parity"
     pos_label: Any = None
     test_size: float = 0.3
