@@ -8,7 +8,8 @@ The peer runs the published outer loop (penalty doubled, the published accuracie
 rules) around pymanopt's conjugate gradients or trust regions on its Stiefel manifold, from
 principal components, with our value and gradient of MMD² (cached, so that cost and gradient are one
 evaluation); second derivatives for trust regions are differences of gradients. Ours is
-`DistributionMatchingPCA` as a user calls it, all its starts included.
+`DistributionMatchingPCA` as a user calls it, all its starts included. Times are CPU seconds of the
+process on one thread, which do not depend on what else the machine does.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ Answer = tuple[Array, float]
 def peer(
     optimizer: type, X: Array, s: Array, k: int, tol: float, sigma: float, limit: float
 ) -> Answer:
-    """Return loadings and seconds; the outer loop ends after `limit` seconds at the latest."""
-    begin = time.perf_counter()
+    """Return loadings and CPU seconds; the outer loop ends after `limit` seconds at the latest."""
+    begin = time.process_time()
     C = np.cov(X, rowvar=False)
     C /= np.trace(C)
     A = np.where(s == 1, 1 / (s == 1).sum(), -1 / (s == 0).sum())[:, None]
@@ -54,7 +55,7 @@ def peer(
     V = np.linalg.eigh(C)[1][:, ::-1][:, :k]
     penalty, accuracy = 1 / h.value_and_gradient(V)[0], c.first_accuracy
     for _ in range(c.max_outer):
-        left = limit - (time.perf_counter() - begin)
+        left = limit - (time.process_time() - begin)
         if left <= 0:
             break
         before, V = V, _inner(optimizer, C, h, penalty, accuracy, V, left)
@@ -65,7 +66,7 @@ def peer(
         accuracy = max(c.last_accuracy, c.accuracy_factor * accuracy)
         if value > tol:
             penalty = min(c.penalty_factor * penalty, c.largest_penalty)
-    return V, time.perf_counter() - begin
+    return V, time.process_time() - begin
 
 
 def _inner(
@@ -100,7 +101,7 @@ def _inner(
         manifold, cost, euclidean_gradient=gradient, euclidean_hessian=hessian
     )
     solver = optimizer(
-        max_iterations=500, min_gradient_norm=accuracy, max_time=max(left, 0.1), verbosity=0
+        max_iterations=500, min_gradient_norm=accuracy, max_time=10 * max(left, 0.1), verbosity=0
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -108,12 +109,12 @@ def _inner(
 
 
 def ours(X: Array, s: Array, k: int, tol: float) -> tuple[Array, float, float]:
-    """Return loadings, seconds and the bandwidth."""
-    begin = time.perf_counter()
+    """Return loadings, CPU seconds and the bandwidth."""
+    begin = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = DistributionMatchingPCA(k, tol=tol).fit(X, sensitive_features=s)
-    return model.components_.T, time.perf_counter() - begin, model.bandwidth_
+    return model.components_.T, time.process_time() - begin, model.bandwidth_
 
 
 def compare(
@@ -149,17 +150,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="COMPAS, one split")
     parser.add_argument("--splits", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds a peer may take")
+    parser.add_argument("--limit", type=float, default=120.0, help="CPU seconds a peer may take")
     args = parser.parse_args()
     lines = [
         "# Distribution matching beside pymanopt",
         "",
         *describe(1),
         f"- pymanopt {pymanopt.__version__}; {args.splits} published splits; medians of time, "
-        f"means of the rest; a peer is stopped after {args.limit:g} s; load average at the start "
+        f"means of the rest; a peer is stopped after {args.limit:g} CPU s; load at the start "
         f"{os.getloadavg()[0]:.1f}.",
         "",
-        "| data | k | tol | solver | s a split | times ours | train %Var | MMD² | feasible |",
+        "| data | k | tol | solver | CPU s a split | times ours | train %Var | MMD² | feasible |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
 
@@ -169,8 +170,8 @@ def main() -> None:
         if not args.quick:
             (HERE / "results" / "distribution_peers.md").write_text("\n".join(lines) + "\n")
 
-    cases = [("compas", 2, 1e-3), ("german", 2, 1e-3), ("german", 10, 1e-3), ("adult", 2, 1e-3),
-             ("compas", 2, 1e-6), ("german", 2, 1e-6)]  # fmt: skip
+    cases = [("compas", 2, 1e-3), ("german", 2, 1e-3), ("adult", 2, 1e-3), ("compas", 2, 1e-6),
+             ("german", 2, 1e-6), ("german", 10, 1e-3)]  # fmt: skip
     for name, k, tol in cases[:1] if args.quick else cases:
         compare(name, k, tol, 1 if args.quick else args.splits, args.limit, note)
 

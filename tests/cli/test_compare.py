@@ -66,7 +66,7 @@ def test_rows_and_columns(compared):
     done, numbers, _ = compared
     methods = [
         *("plain PCA", "mean matching", "covariance m=1", "all m=1"),
-        *("multigroup", "worst group"),
+        *("MMD² ≤ 0.001", "multigroup", "worst group"),
     ]
     assert numbers["method"].to_pylist() == methods
     for word in (
@@ -81,7 +81,7 @@ def test_rows_and_columns(compared):
     ):
         assert word in done.stdout
     assert "sex (sensitive), hired (label), id (dropped)" in done.stderr
-    assert numbers["n_removed"].to_pylist() == [0, 1, 1, 2, 0, 0]
+    assert numbers["n_removed"].to_pylist() == [0, 1, 1, 2, 0, 0, 0]
 
 
 def test_the_disparity_is_there_before_and_gone_after(compared):
@@ -147,7 +147,7 @@ def test_page_is_self_contained_and_accessible(compared):
     figures = [a for tag, a in page.tags if tag == "div" and a.get("role") == "img"]
     assert len(figures) == len(page.figures) == 3
     assert all(attributes["aria-label"] for attributes in figures)
-    assert len(page.figures[0]["data"]) == 6 * 2  # methods × groups
+    assert len(page.figures[0]["data"]) == 7 * 2  # methods × groups
 
 
 def test_hostile_names_stay_text(call, folder):

@@ -221,6 +221,21 @@ def test_balanced_methods(call, people, options, name):
     np.testing.assert_allclose(fitted.components_, expected.components_, atol=1e-12)
 
 
+def test_distribution_matching(call):
+    arguments = ["people.csv", "-s", "sex", "-d", "id", "-d", "hired", "-k", "1"]
+    options = ["--method", "distribution-matching", "--max-mmd", "0.05"]
+    done = call("fit", *arguments, *options, "-o", "m.fairpca")
+    assert done.exit_code == 0, done.stderr
+    assert "DistributionMatchingPCA written to m.fairpca" in done.stdout
+    fitted = load_model("m.fairpca").estimator
+    assert fitted.tol == 0.05
+    assert fitted.mmd_squared_ <= 0.05
+    assert f"MMD² between groups {fitted.mmd_squared_:.3g}" in done.stdout
+    refused = call("fit", *arguments, "--max-mmd", "0.05", "-o", "n.fairpca")
+    assert refused.exit_code == 2
+    assert "the method moment-matching does not take this" in refused.stderr
+
+
 def test_an_option_of_another_method_is_refused(call):
     arguments = ["people.csv", "-s", "sex", "-d", "id", "-d", "hired", "-o", "m.fairpca"]
     done = call("fit", *arguments, "--method", "multigroup", "--n-unfair", "2")

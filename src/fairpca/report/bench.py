@@ -87,7 +87,7 @@ class Bench:
         for m in counts:
             yield f"all m={m}", matching(n_unfair=m)
         yield (
-            f"distribution {settings.max_mmd:g}",
+            f"MMD² ≤ {settings.max_mmd:g}",
             DistributionMatchingPCA(
                 settings.n_components,
                 tol=settings.max_mmd,

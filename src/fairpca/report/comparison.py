@@ -74,7 +74,7 @@ def compare(
     >>> group = np.repeat(["a", "b"], 100)
     >>> people = {"x": rng.normal(size=200) + (group == "a"), "y": rng.normal(size=200),
     ...           "z": rng.normal(size=200), "group": group}
-    >>> result = compare(people, sensitive=["group"], settings=Settings(n_components=1))
+    >>> result = compare(people, sensitive=["group"], settings=Settings(1, max_mmd=0.1))
     >>> [method.name for method in result.methods][:2]
     ['plain PCA', 'mean matching']
     """
