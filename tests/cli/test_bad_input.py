@@ -164,6 +164,8 @@ COMPARE_CASES = {
     ),
     "no label": (["people.csv", "-s", "sex", "--positive-label", "yes"], USAGE, "needs a label"),
     "csv suffix": (["people.csv", "-s", "sex", "--csv", "a.txt"], USAGE, ".parquet"),
+    "page over the input": (["people.csv", "-s", "sex", "--html", "people.csv"], USAGE, "--html"),
+    "numbers over it": (["people.csv", "-s", "sex", "--csv", "people.csv"], USAGE, "--csv"),
     "page is a folder": (["people.csv", "-s", "sex", "--html", "."], BAD_OUTPUT, "is a folder"),
 }
 

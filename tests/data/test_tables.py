@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import struct
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -24,6 +26,21 @@ def written(folder, name, content):
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
+
+
+def shaped(shape):
+    """A 3 × 2 array whose header tells another shape."""
+    head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}"
+    head = head.ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + bytes(48)
+
+
+def npz(member):
+    """An archive with these bytes as its array X."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        file.writestr("X.npy", member)
+    return buffer.getvalue()
 
 
 def npy(array, **options):
@@ -222,6 +239,14 @@ BAD_FILES = {
         npy(np.array(["x", None], dtype=object), allow_pickle=True),
         r"labels\.astype\(str\)",
     ),
+    "negative shape": ("a.npy", shaped("(-3, 2)"), "header is damaged"),
+    "negative shape, one axis": ("a.npy", shaped("(-6,)"), "header is damaged"),
+    "negative shape twice": ("a.npy", shaped("(-3, -2)"), "header is damaged"),
+    "absurd shape": ("a.npy", shaped("(99999999999999999999, 2)"), "header is damaged"),
+    "absurd shape, 64 bits": ("a.npy", shaped("(4611686018427387904, 2)"), "header is damaged"),
+    "shape is text": ("a.npy", shaped("'ab'"), "header is damaged"),
+    "negative shape in npz": ("a.npz", npz(shaped("(-3, 2)")), "damaged"),
+    "absurd shape in npz": ("a.npz", npz(shaped("(99999999999999999999, 2)")), "damaged"),
     "images": ("a.npy", npy(np.zeros((2, 3, 4))), "reshape"),
     "complex": ("a.npy", npy(np.ones((2, 2)) * 1j), "neither numbers"),
     "no rows": ("a.npy", npy(np.zeros((0, 3))), "no rows"),

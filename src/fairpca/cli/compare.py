@@ -92,9 +92,10 @@ def compare(
     from fairpca.report.result import Settings
 
     criterion = options.choice("--criterion", criterion, options.CRITERIA)
-    for path in [*([] if no_html else [html]), *([csv] if csv else [])]:
-        options.check_distinct(path, *([data] if data else []))
-        check_target(path)
+    for option, path in (("--html", None if no_html else html), ("--csv", csv)):
+        if path is not None:
+            options.check_distinct(path, *([data] if data else []), option=option)
+            check_target(path)
     if csv is not None:
         options.checked("--csv", output_suffix, csv)
     given, parts = load_parts(data, sensitive, label, drop, bins, keep_sensitive=keep_sensitive)

@@ -134,8 +134,8 @@ def parse_components(text: str) -> int | float | None:
     )
 
 
-def check_distinct(output: Path, *inputs: str | Path) -> None:
-    """Refuse to write over what is being read.
+def check_distinct(output: Path, *inputs: str | Path, option: str = "--output") -> None:
+    """Refuse to write over what is being read; `option` named the output.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def check_distinct(output: Path, *inputs: str | Path) -> None:
     for path in map(Path, inputs):
         if path.exists() and output.exists() and path.samefile(output):
             raise typer.BadParameter(
-                f"{output} is also the input; give another name.", param_hint="--output"
+                f"{output} is also the input; give another name.", param_hint=option
             )
 
 

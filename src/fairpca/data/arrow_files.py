@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
+from fairpca.data.frames import stored_index
 from fairpca.data.source import BLOCK_ROWS, TableSource
 
 __all__ = ["open_arrow", "open_parquet"]
@@ -46,11 +48,11 @@ class ParquetSource(TableSource):
             done, total = 0, max(1, file.metadata.num_rows)
             for batch in file.iter_batches(block_rows, columns=columns):
                 done += batch.num_rows
-                yield batch.select(columns), done / total
+                yield _plain(batch.select(columns)), done / total
 
     def _table(self, columns: list[str]) -> pa.Table:
         with pq.ParquetFile(self.path) as file:
-            return file.read(columns=columns).select(columns)
+            return _plain(file.read(columns=columns).select(columns))
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,12 @@ class ArrowSource(TableSource):
         with pa.memory_map(str(self.path)) as mapped:
             if self.n_rows is None:
                 for batch in pa.ipc.open_stream(mapped):
-                    yield batch.select(columns), mapped.tell() / max(1, mapped.size())
+                    yield _plain(batch.select(columns)), mapped.tell() / max(1, mapped.size())
                 return
             reader = pa.ipc.open_file(mapped)
             for i in range(reader.num_record_batches):
                 yield (
-                    reader.get_batch(i).select(columns),
+                    _plain(reader.get_batch(i).select(columns)),
                     (i + 1) / reader.num_record_batches,
                 )
 
@@ -77,12 +79,16 @@ class ArrowSource(TableSource):
         return pa.Table.from_batches(batches) if batches else pa.table({c: [] for c in columns})
 
 
+def _plain(data: Any) -> Any:
+    """Forget pandas' metadata: an index column that was asked for by name is a column."""
+    return data.replace_schema_metadata()
+
+
 def _split_index(
     schema: pa.Schema, n_rows: int | None
 ) -> tuple[tuple[str, ...], int | None, tuple[str, ...], tuple[str, ...]]:
     """Set aside the columns in which pandas keeps its row index."""
-    stored = (schema.pandas_metadata or {}).get("index_columns", [])
-    index = tuple(n for n in schema.names if n in stored or n.startswith("__index_level_"))
+    index = stored_index(schema.names, schema.pandas_metadata)
     named = [n for n in index if not n.startswith("__index_level_")]
     notes = (f"the stored row index {', '.join(named)} is not a column",) if named else ()
     return tuple(n for n in schema.names if n not in index), n_rows, index, notes

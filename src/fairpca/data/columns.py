@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fairpca.data.frames import check_distinct_names, without_stored_index
+
 __all__ = ["MISSING", "Kind", "as_table", "column_kind", "count_missing", "numbers", "text_codes"]
 
 MISSING = "(missing)"
@@ -31,19 +33,21 @@ def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
     Parameters
     ----------
     data : pandas, polars, pyarrow or other frame; mapping; ndarray of shape (n_samples, n_columns)
-        The table. A pandas index is no column.
+        The table. A pandas index is no column, nor is one that was stored in the table.
     names : tuple of str, optional
-        Names for the columns of an array, ``x0``, ``x1`` and so on by default.
+        The columns wanted: names for those of an array (``x0``, ``x1`` and so on by default), and
+        columns to take even where they were stored as an index.
 
     Raises
     ------
     TypeError, ValueError
         If this is no table, or a column mixes kinds of values.
     """
-    if isinstance(data, pa.Table):
-        return data
+    check_distinct_names(data, "the table")
     if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pa.Table):
+        return without_stored_index(data, names or ())
     if isinstance(data, np.ndarray):
         if data.ndim != 2:
             raise ValueError(f"a table has two dimensions, this array has {data.ndim}.")
@@ -67,7 +71,7 @@ def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
         raise TypeError(
             f"expected a data frame (pandas, polars or pyarrow), got {type(data).__name__}."
         ) from error
-    return table.select([n for n in table.column_names if not n.startswith("__index_level_")])
+    return without_stored_index(table, names or ())
 
 
 def column_kind(column: pa.ChunkedArray, name: str) -> Kind:

@@ -33,6 +33,7 @@ from fairpca.data.columns import (
     numbers,
     text_codes,
 )
+from fairpca.data.frames import check_distinct_names
 from fairpca.data.source import check_columns
 
 __all__ = ["TableEncoder", "UnseenValues"]
@@ -254,8 +255,7 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
         names = tuple(table.column_names)
         if not names:
             raise ValueError("no feature columns are left: keep at least one.")
-        if len(set(names)) < len(names):
-            raise ValueError(f"column names must differ, got {list(names)}.")
+        check_distinct_names(table, "the table")  # pandas names 1 and "1" are one as text
         check_columns(self.categorical, names, "the table")
         kinds: list[Kind] = [
             "text" if name in self.categorical else column_kind(table[name], name) for name in names

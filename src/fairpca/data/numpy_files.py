@@ -6,6 +6,8 @@ is a column (or several) of its own, such as group labels. Pickled objects are n
 
 from __future__ import annotations
 
+import math
+import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +24,8 @@ __all__ = ["open_numpy"]
 
 _MATRIX_KEYS = ("X", "data")
 _NAME_KEYS = ("feature_names", "feature_names_in_", "columns")
+_DAMAGE = (ValueError, TypeError, LookupError, EOFError, OverflowError, MemoryError, SyntaxError)
+"""What NumPy raises over a header whose parts are not what they should be."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ def open_numpy(path: Path) -> TableSource:
     no_notes: tuple[str, ...] = ()
     try:
         if path.suffix.lower() == ".npy":
+            _check_header(path)
             matrix = np.load(path, mmap_mode="r", allow_pickle=False)
             columns, notes = _matrix_columns(matrix, path, None), no_notes
         else:
@@ -56,10 +61,32 @@ def open_numpy(path: Path) -> TableSource:
                 columns, notes = _archive_columns({k: file[k] for k in file.files}, path)
     except DataFileError:
         raise
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except (*_DAMAGE, zipfile.BadZipFile) as error:
         raise _damaged(path, error) from error
     n_rows = len(next(iter(columns.values()))) if columns else 0
     return NumpySource(path, tuple(columns), n_rows, notes=notes, arrays=columns)
+
+
+def _check_header(path: Path) -> None:
+    """Refuse a header whose shape the file cannot hold, before anything is mapped by it."""
+    with path.open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        if version[0] not in (1, 2, 3):
+            raise DataFileError(f"{path}: the header is damaged: format version {version}.")
+        try:  # version 3 differs from 2 in its encoding alone
+            read = np.lib.format.read_array_header_1_0
+            shape, _, dtype = (read if version[0] == 1 else np.lib.format.read_array_header_2_0)(
+                file
+            )
+        except _DAMAGE as error:
+            raise DataFileError(f"{path}: the header is damaged: {error}") from error
+        promised = math.prod(shape) * dtype.itemsize
+        held = path.stat().st_size - file.tell()
+    if min(shape, default=0) < 0 or (not dtype.hasobject and promised > held):
+        raise DataFileError(
+            f"{path}: the header is damaged, or the file cut short: it promises an array of shape "
+            f"{shape} and type {dtype}, {promised} bytes, and {held} follow."
+        )
 
 
 def _archive_columns(
@@ -132,7 +159,7 @@ def _arrow(values: NDArray[np.generic], path: Path, name: str) -> pa.Array:
 
 
 def _damaged(path: Path, error: Exception) -> DataFileError:
-    if "pickle" in str(error) or "bject" in str(error):
+    if re.search("Object arrays cannot be|Python objects in dtype", str(error)):
         return DataFileError(
             f"{path}: an array holds Python objects, which NumPy stores as pickle, and pickle can "
             "run code. Save labels as text: numpy.save(path, labels.astype(str))."

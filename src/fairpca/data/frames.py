@@ -1,0 +1,98 @@
+"""What every frame is asked first: whether its names differ, and which columns are a row index."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+__all__ = ["check_distinct_names", "frame_names", "stored_index", "without_stored_index"]
+
+_INDEX_NAME = re.compile(r"__index_level_\d+__")
+
+
+def frame_names(frame: Any) -> list[str] | None:
+    """Return the column names of a pandas, polars, pyarrow or narwhals frame as text, else None.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> frame_names(pa.table({"a": [1], "b": [2]})), frame_names([[1, 2]])
+    (['a', 'b'], None)
+    """
+    if hasattr(frame, "collect_schema"):
+        return [str(name) for name in frame.collect_schema().names()]
+    names = getattr(frame, "column_names", None)  # pyarrow; its .columns are the values
+    if names is None:
+        names = getattr(frame, "columns", None)
+    if names is None or callable(names):
+        return None
+    return [str(name) for name in names]
+
+
+def check_distinct_names(frame: Any, where: str) -> None:
+    """Refuse a frame in which a column name stands twice; anything without names passes.
+
+    Parameters
+    ----------
+    frame : object
+        What the user gave.
+    where : str
+        What to call it in the message.
+
+    Raises
+    ------
+    ValueError
+        Naming the repeated columns.
+    """
+    counts = Counter(frame_names(frame) or ())
+    repeated = [f"{name!r} ({n} times)" for name, n in counts.items() if n > 1]
+    if repeated:
+        more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
+        raise ValueError(
+            f"{where} has repeated column names: {', '.join(repeated[:5])}{more}. Rename or drop "
+            "the extra columns."
+        )
+
+
+def stored_index(
+    names: Sequence[str], pandas_metadata: Mapping[str, Any] | None
+) -> tuple[str, ...]:
+    """Return the columns in which pandas keeps a row index: by its metadata, or by their name.
+
+    Examples
+    --------
+    >>> stored_index(["age", "__index_level_0__", "id"], {"index_columns": ["id"]})
+    ('__index_level_0__', 'id')
+    """
+    stored = (pandas_metadata or {}).get("index_columns", [])
+    return tuple(n for n in names if n in stored or _INDEX_NAME.fullmatch(n))
+
+
+def without_stored_index(frame: Any, keep: Collection[str] = ()) -> Any:
+    """Return a frame without the columns that hold a pandas row index; other objects untouched.
+
+    Parameters
+    ----------
+    frame : pyarrow.Table, pyarrow.RecordBatch, pandas, polars or narwhals frame, or anything else
+        Only pyarrow tables carry pandas' metadata; in others the index is known by its name.
+    keep : collection of str
+        Columns to leave in whatever they are.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> without_stored_index(pa.table({"a": [1], "__index_level_0__": [7]})).column_names
+    ['a']
+    """
+    names = frame_names(frame)
+    if names is None:
+        return frame
+    metadata = getattr(getattr(frame, "schema", None), "pandas_metadata", None)
+    index = [n for n in stored_index(names, metadata) if n not in keep]
+    if not index:
+        return frame
+    if hasattr(frame, "iloc"):
+        return frame.drop(columns=index)
+    return frame.select([n for n in names if n not in index])
