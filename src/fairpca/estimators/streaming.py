@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+from fairpca.data.dask_input import is_dask
 from fairpca.data.matrix import explain_nonfinite
 from fairpca.data.sources import as_row_source
 from fairpca.estimators.base import (
@@ -17,6 +17,7 @@ from fairpca.estimators.base import (
     LinearProjection,
     dtype_of,
 )
+from fairpca.estimators.cluster import fit_on_cluster
 from fairpca.estimators.stream_fit import fit_stream
 from fairpca.estimators.stream_solution import solve_summary
 from fairpca.estimators.stream_start import check_stream_parameters, start_stream
@@ -250,6 +251,9 @@ class StreamingMomentMatchingPCA(LinearProjection):
         ValueError
             As :class:`MomentMatchingPCA`.
         """
+        if is_dask(X):
+            fit_on_cluster(self, X, y, sensitive_features, sample_weight)
+            return self
         source = as_row_source(
             X, sensitive_features=sensitive_features, y=y, sample_weight=sample_weight
         )
@@ -320,7 +324,7 @@ class StreamingMomentMatchingPCA(LinearProjection):
         self._check_ready()
         return super().transform(X)
 
-    def inverse_transform(self, Z: Any) -> NDArray[Any]:
+    def inverse_transform(self, Z: Any) -> Any:
         """Return the points that projected rows stand for; errors as `transform`."""
         self._check_ready()
         return super().inverse_transform(Z)

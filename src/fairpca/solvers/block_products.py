@@ -88,6 +88,23 @@ class BlockProducts:
             self.weights += side_weights.sum(axis=1)
             self.counts += np.count_nonzero(side_weights, axis=1)
 
+    def merge(self, other: BlockProducts) -> None:
+        """Add the sums over other rows, about the same origin, in place."""
+        self.products += other.products
+        self.sums += other.sums
+        self.weights += other.weights
+        self.counts += other.counts
+
+    def copy(self) -> BlockProducts:
+        """Return sums that may be changed apart."""
+        return BlockProducts(
+            self.origin,
+            self.products.copy(order="F"),
+            self.sums.copy(),
+            self.weights.copy(),
+            self.counts.copy(),
+        )
+
     def moment(self, side: int, V: NDArray[Any], about: Floats | None) -> NDArray[Any]:
         """Return (1/Σw) Σ w (x − a)(x − a)ᵀ V of one side, in its own memory: call it once.
 
