@@ -53,11 +53,15 @@ class DaskTable:
         The same without X, to be read at less cost.
     meta : array or frame of shape (0, n_features)
         Columns and types of the X of each block.
+    has_groups, has_y : bool
+        Whether sensitive features, and y, were given.
     """
 
     blocks: tuple[Any, ...]
     labels: tuple[Any, ...]
     meta: Any
+    has_groups: bool
+    has_y: bool
 
 
 def is_dask(X: Any) -> bool:
@@ -72,7 +76,7 @@ def is_dask(X: Any) -> bool:
 
 def is_dask_frame(X: Any) -> bool:
     """Whether X is a Dask frame or series."""
-    return _is_lazy(X) and hasattr(X, "npartitions") and hasattr(X, "divisions")
+    return _is_collection(X) and hasattr(X, "divisions")
 
 
 def dask_module(name: str = "dask") -> Any:
@@ -97,7 +101,7 @@ def dask_table(X: Any, sensitive_features: Any, y: Any, sample_weight: Any) -> D
     Parameters
     ----------
     X : dask array, dask frame, or sequence of delayed parts
-        A part is X or (X, labels) or (X, labels, weights), delayed as a whole or item by item.
+        A part is X or (X, labels[, weights[, y]]), delayed as a whole or item by item.
         Arrays may have unknown lengths, and are rechunked if their columns are cut.
     sensitive_features, y, sample_weight : Dask or in-memory values, or None
         Lazy frames go with X partition by partition. In-memory values are cut along X, in whose
@@ -110,24 +114,27 @@ def dask_table(X: Any, sensitive_features: Any, y: Any, sample_weight: Any) -> D
     ValueError
         If shapes are wrong, lengths differ, or parts cannot be matched.
     """
-    dask = dask_module()
-    layout = _layout(X, dask)
-    if layout.packed and sensitive_features is not None:
-        raise ValueError(
-            "sensitive_features came twice: in the parts of X, and as an argument. Give one."
-        )
-    sides = [
-        layout.labels if layout.packed else _split(sensitive_features, layout),
-        _split(y, layout, "y"),
-        layout.weights
-        if layout.packed and sample_weight is None
-        else _split(sample_weight, layout, "sample_weight"),
-    ]
-    block = dask.delayed(Block)
+    layout = _layout(X, dask_module())
+    given = {
+        "sensitive_features": sensitive_features,
+        "y": y,
+        "sample_weight": sample_weight,
+    }
+    sides = {}
+    for name, values in given.items():
+        packed = layout.packed.get(name)
+        if packed is not None and values is not None:
+            raise ValueError(
+                f"{name} came twice: in the parts of X, and as an argument. Give it once."
+            )
+        sides[name] = _split(values, layout, name) if packed is None else packed
+    block = dask_module().delayed(Block)
     return DaskTable(
-        tuple(block(*parts) for parts in zip(layout.blocks, *sides, strict=True)),
-        tuple(block(*parts) for parts in zip(layout.row_parts(), *sides, strict=True)),
+        tuple(block(*parts) for parts in zip(layout.blocks, *sides.values(), strict=True)),
+        tuple(block(*parts) for parts in zip(layout.row_parts(), *sides.values(), strict=True)),
         layout.meta,
+        "sensitive_features" in layout.packed or sensitive_features is not None,
+        "y" in layout.packed or y is not None,
     )
 
 
@@ -153,9 +160,7 @@ class _Layout:
     lengths: tuple[int, ...] | None = None
     index: list[Any] | None = None
     divisions: tuple[Any, ...] = ()
-    packed: bool = False
-    labels: list[Any] = field(default_factory=list)
-    weights: list[Any] = field(default_factory=list)
+    packed: dict[str, list[Any]] = field(default_factory=dict)
 
     def known_lengths(self) -> tuple[int, ...]:
         """Return rows per block, counted now if they are unknown."""
@@ -197,7 +202,7 @@ def _layout(X: Any, dask: Any) -> _Layout:
             index=X.index.to_delayed(),
             divisions=tuple(X.divisions) if X.known_divisions else (),
         )
-    if hasattr(X, "rechunk"):
+    if _is_collection(X) and hasattr(X, "rechunk"):
         return _array_layout(X)
     raise TypeError(
         f"X is a {type(X).__name__}: pass a dask.array, a dask.dataframe, or a list of delayed "
@@ -223,16 +228,12 @@ def _parts_layout(parts: Sequence[Any], dask: Any) -> _Layout:
     """Delayed parts, of which the first is looked at for its columns."""
     lazy = [dask.delayed(p, traverse=not _is_lazy(p)) for p in parts]
     first = dask.delayed(_describe)(lazy[0]).compute()
-    item = dask.delayed(_item)
     if first.length is None:
         return _Layout(lazy, first.meta)
-    return _Layout(
-        [item(part, 0) for part in lazy],
-        first.meta,
-        packed=True,
-        labels=[item(part, 1) for part in lazy],
-        weights=[item(part, 2) if first.length > 2 else None for part in lazy],
-    )
+    item = dask.delayed(_item)
+    names = ("sensitive_features", "sample_weight", "y")[: first.length - 1]
+    packed = {name: [item(part, i) for part in lazy] for i, name in enumerate(names, 1)}
+    return _Layout([item(part, 0) for part in lazy], first.meta, packed=packed)
 
 
 class _Description(NamedTuple):
@@ -244,9 +245,9 @@ class _Description(NamedTuple):
 
 def _describe(part: Any) -> _Description:
     packed = isinstance(part, tuple | list)
-    if packed and len(part) not in (2, 3):
+    if packed and len(part) not in (2, 3, 4):
         raise ValueError(
-            f"a part of X has {len(part)} items; it must be X, (X, labels) or (X, labels, weights)."
+            f"a part of X has {len(part)} items; it must be X or (X, labels[, weights[, y]])."
         )
     X = part[0] if packed else part
     return _Description(len(part) if packed else None, X.iloc[:0] if hasattr(X, "iloc") else X[:0])
@@ -266,8 +267,13 @@ def _split(values: Any, layout: _Layout, name: str = "sensitive_features") -> li
         return [{key: parts[i] for key, parts in columns.items()} for i in range(n_blocks)]
     if is_dask_frame(values):
         return _split_frame(values, layout, name)
-    if _is_lazy(values) and hasattr(values, "rechunk"):
+    if _is_collection(values) and hasattr(values, "rechunk"):
         return _split_array(values, layout, name)
+    if _is_lazy(values):
+        raise TypeError(
+            f"{name} is a {type(values).__name__}: pass a dask.array, a dask.dataframe, or a list "
+            "of delayed parts, one per part of X."
+        )
     if is_dask(values):
         if len(values) != n_blocks:
             raise ValueError(f"{name} has {len(values)} delayed parts, X has {n_blocks}.")
@@ -286,7 +292,7 @@ def _split_frame(values: Any, layout: _Layout, name: str) -> list[Any]:
             "divisions are unknown, so rows cannot be matched. Take both from the same frame, or "
             "repartition one."
         )
-    return _split_array(values.to_dask_array(lengths=True), layout, name)
+    return _split_array(values.astype(object).to_dask_array(lengths=True), layout, name)
 
 
 def _split_array(values: Any, layout: _Layout, name: str) -> list[Any]:
@@ -335,3 +341,9 @@ def _n_rows(part: Any) -> int:
 
 def _is_lazy(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] in {"dask", "dask_expr", "distributed"}
+
+
+def _is_collection(X: Any) -> bool:
+    """Whether X is a Dask array or frame; a delayed object claims to have any attribute."""
+    module = type(X).__module__
+    return module.startswith(("dask.", "dask_expr.")) and not module.startswith("dask.delayed")

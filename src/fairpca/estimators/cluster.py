@@ -64,14 +64,12 @@ def partitioned_rows(
     table = dask_table(X, sensitive_features, y, sample_weight)
     meta = estimator._validate_matrix(table.meta, reset=True, min_rows=0)
     names = estimator._names()
-    criterion = estimator._criterion(y)
-    packed = sensitive_features is None and isinstance(X, list | tuple)
-    grouped = estimator._needs_groups or packed or sensitive_features is not None
+    criterion = estimator._criterion(True if table.has_y else None)
     rules = BlockRules(
         type(estimator).__name__,
         None if names is None else tuple(names),
         int(meta.shape[1]),
-        grouped,
+        estimator._needs_groups or table.has_groups,
         criterion != "demographic_parity",
         getattr(estimator, "missing_groups", "error"),
         getattr(estimator, "combine_attributes", "separate"),

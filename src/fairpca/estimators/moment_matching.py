@@ -196,7 +196,7 @@ class MomentMatchingPCA(LinearProjection):
         ----------
         X : array-like, frame, sparse matrix or Dask collection of shape (n_samples, n_features)
             The data, numeric and finite. Never written to. Of Dask, arrays, frames, and lists of
-            delayed ``(X, labels[, weights])`` parts.
+            delayed ``(X, labels[, weights[, y]])`` parts.
         y : array-like of shape (n_samples,), default=None
             Labels; used by label-conditional criteria only.
         sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)

@@ -234,7 +234,8 @@ class StreamingMomentMatchingPCA(LinearProjection):
         X : array-like, frame, memory map, path, iterable of blocks, or RowSource
             Of shape (n_samples, n_features), numeric and finite; never written to. Or a path (see
             :func:`fairpca.data.sources.as_row_source`), or an iterable of
-            ``(X_block, groups_block[, weights[, y]])``; a generator is read once.
+            ``(X_block, groups_block[, weights[, y]])``; a generator is read once. Or a Dask array
+            or frame, or a list of such blocks that are delayed; they are read where they lie.
         y : array-like of shape (n_samples,) or str, default=None
             Labels, or a file's column of them; used by label-conditional criteria only.
         sensitive_features : array-like, frame, str or list of str, default=None
