@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from fairpca.data.array_library import to_numpy
 from fairpca.data.dask_input import dask_meta, is_dask
 from fairpca.data.groups import Attribute, Groups, align_to_index, encode_groups, label_attribute
 from fairpca.data.matrix import as_matrix, index_of
@@ -73,6 +74,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     """
 
     _needs_groups: ClassVar[bool] = True
+    _keeps_arrays: ClassVar[bool] = False  # of other libraries, on the device they lie on
     components_: NDArray[Any]
     mean_: NDArray[Any]
     criterion: str
@@ -127,7 +129,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         )
         if is_dask(X):
             return self._transform_lazily(X, affine)
-        X = self._validate_matrix(X, reset=False)
+        X = to_numpy(self._validate_matrix(X, reset=False))
         return affine.apply(X)
 
     def inverse_transform(self, Z: Any) -> Any:
@@ -204,6 +206,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Check everything ``fit`` was given, or one batch, which may lack rows and groups."""
         index = index_of(X)
         X = self._validate_matrix(X, reset=reset, min_rows=1 if batch else 2)
+        X = X if self._keeps_arrays else to_numpy(X)
         n_samples = X.shape[0]
         if sensitive_features is None and not self._needs_groups:
             groups = Groups((), n_samples)
@@ -219,7 +222,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
                 align_to_index(sample_weight, index, "sample_weight"),
-                X,
+                np.broadcast_to(0.0, (n_samples, 1)),
                 dtype=np.float64,
                 ensure_non_negative=True,
             )
@@ -322,7 +325,8 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
 def dtype_of(X: Any) -> type[np.floating[Any]]:
     """Return the precision of results for such data: float32 for float32, else float64."""
-    return np.float32 if X.dtype == np.float32 else np.float64
+    single = X.dtype == np.float32 or str(X.dtype).rpartition(".")[2] == "float32"
+    return np.float32 if single else np.float64
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
