@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+from fairpca.data.array_library import library_of, to_numpy
 from fairpca.data.dask_input import is_dask
 from fairpca.data.matrix import explain_nonfinite
 from fairpca.data.sources import as_row_source
@@ -219,6 +220,10 @@ class StreamingMomentMatchingPCA(LinearProjection):
     def _needs_groups(self) -> bool:  # type: ignore[override]
         return bool(self.match_mean or self.n_unfair)
 
+    @property
+    def _keeps_arrays(self) -> bool:  # type: ignore[override]
+        return self.solver == "power"
+
     def fit(
         self,
         X: Any,
@@ -426,7 +431,9 @@ class StreamingMomentMatchingPCA(LinearProjection):
                 stream.absorb(*arguments, stratum=rows.stratum)
                 self._note_late_groups(stream.late_groups())
         if not finite:
-            message = explain_nonfinite(rows.X, self._names(), first_row=self.n_samples_seen_)
+            message = explain_nonfinite(
+                to_numpy(rows.X), self._names(), first_row=self.n_samples_seen_
+            )
             raise ValueError(message)
         for name in _SOLVED & vars(self).keys():
             delattr(self, name)
@@ -553,6 +560,9 @@ class StreamingMomentMatchingPCA(LinearProjection):
 
 def _all_finite(X: Any) -> bool:
     """Whether no value is NaN or infinite; the sum tells at once in all but rare cases."""
+    library = library_of(X)
+    if library is not None:
+        return bool(library.xp.all(library.xp.isfinite(X)))
     with np.errstate(over="ignore", invalid="ignore"):
         total = X.sum()
         if np.isfinite(total):

@@ -52,7 +52,8 @@ def second_moment_products(
     products: Any = 0
     sums: Any = 0
     for start in range(0, X.shape[0], rows):
-        piece = X[start : start + rows, :]
+        stop = min(start + rows, X.shape[0])
+        piece = X[start:stop, :]
         # A large offset is taken off before precision is given up.
         piece = piece if shift is None else xp.astype(piece, wide) - shift
         piece = xp.astype(piece, W.dtype)
@@ -60,7 +61,7 @@ def second_moment_products(
         if side_weights is None:
             sums = sums + xp.sum(piece, axis=0, dtype=wide, keepdims=True)
         else:
-            w = library.array(side_weights[:, start : start + rows].astype(V.dtype))
+            w = library.array(side_weights[:, start:stop].astype(V.dtype))
             sides = [w[i, :][:, None] for i in range(w.shape[0])]
             sums = sums + xp.stack([xp.sum(piece * s, axis=0, dtype=wide) for s in sides])
             scores = xp.concat([scores * s for s in sides], axis=1)
@@ -78,4 +79,3 @@ def project_out(V: Any, rows: Floats, library: Library) -> Any:
     """Return (I − UᵀU) V for orthonormal rows U, on the device of V."""
     U = library.xp.astype(library.array(rows), V.dtype)
     return V - U.T @ (U @ V)
-

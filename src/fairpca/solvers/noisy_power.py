@@ -340,7 +340,8 @@ class NoisyPower:
     def _start(self, m: int) -> NDArray[Any]:
         width = min(m + self.settings.oversample, self.n_features - len(self.unfair))
         start = self.rng.standard_normal((width, self.n_features)).astype(self.dtype)
-        return orthonormal_columns(start.T)[0]
+        orthonormal: NDArray[Any] = orthonormal_columns(start.T)[0]
+        return orthonormal
 
     def _origin(self) -> Floats:
         """Where sums are taken about: where the data lie, if they lie far from zero."""
