@@ -55,10 +55,11 @@ class Cost:
 def model_cost(method: str, size: Size, workers: int) -> Cost:
     """Cost of a fit as in the documentation, on `workers` workers."""
     n, d, P = size.n, size.d, size.blocks
-    # A tree of merges moves at most all but one of the blocks' summaries, at least one per worker.
+    # A tree of merges moves at most all but one of the blocks' summaries; exact moments, which are
+    # large, are joined on each worker first.
     merges = 0 if workers == 1 else P - 1
     if method == "moments":
-        return Cost(n * d * d, merges * 8 * LEVELS * d * d, 1, d)
+        return Cost(n * d * d, (workers - 1) * 8 * LEVELS * d * d, 1, d)
     if method == "sketch":
         rank = 4 * (K + M)
         return Cost(12 * n * d * rank, merges * 8 * LEVELS * 4 * rank * d, 1, rank)
@@ -180,7 +181,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a small run, to see that it works")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
-    size = Size(2_000, 8, 200) if options.quick else Size(20_000, 32, 500)
+    size = Size(2_000, 8, 200) if options.quick else Size(20_000, 16, 500)
     repeats = 1 if options.quick else options.repeats
     print("\n".join(describe(1)))
     print(f"- {size.n:,} rows × {size.d} columns, float32, in {size.blocks} blocks; {K=}, {M=}")

@@ -1,8 +1,9 @@
 """Summaries of rows on a cluster: filled block by block, and joined by a tree of merges.
 
-What travels is a summary per block at most, or thin products with all rows; never the rows. The
-tree is fixed by the order of the blocks, so that neither the number of workers nor the loss of one
-changes a digit.
+What travels are summaries, or thin products with all rows; never the rows. The tree is fixed by the
+order of the blocks, so that neither the number of workers nor the loss of one changes a digit. Only
+exact moments, which are large, and whose order does not matter beyond rounding, are first joined
+on each worker.
 """
 
 from __future__ import annotations
@@ -173,9 +174,11 @@ class PartitionedRows:
         decay : float
             See `SummaryStream`.
         """
-        merged = tree_reduce(
-            self.each(_summarise, empty, decay), functools.partial(_merge_partials, decay=decay)
-        )
+        nodes = self.each(_summarise, empty, decay)
+        if decay == 1 and isinstance(empty, GroupMoments):  # sums, in whatever order
+            merged = local_reduce(nodes, functools.partial(_merge_partials, decay=1.0))
+        else:
+            merged = tree_reduce(nodes, functools.partial(_merge_partials, decay=decay))
         if merged.tally.n_rows and not merged.summary.is_finite():
             raise ValueError(explain_nonfinite(np.zeros((0, 1)), None))
         return merged.tally, merged.summary
@@ -208,11 +211,14 @@ def _shared(value: Any) -> Any:
 
 def compute(nodes: Sequence[Any]) -> tuple[Any, ...]:
     """Run a graph with whatever scheduler is in use."""
-    dask = dask_module()
-    # A thin matrix that all blocks are multiplied with may be large for a graph, and is meant.
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "4GiB"}):
-        results: tuple[Any, ...] = dask.compute(*nodes)
+    with _large_graphs():
+        results: tuple[Any, ...] = dask_module().compute(*nodes)
     return results
+
+
+def _large_graphs() -> Any:
+    # A thin matrix that all blocks are multiplied with may be large for a graph, and is meant.
+    return dask_module().config.set({"distributed.admin.large-graph-warning-threshold": "4GiB"})
 
 
 def tree_reduce(nodes: Sequence[Any], merge: Callable[[list[Any]], Any]) -> Any:
@@ -225,6 +231,49 @@ def tree_reduce(nodes: Sequence[Any], merge: Callable[[list[Any]], Any]) -> Any:
             for i in range(0, len(nodes), _TREE_WIDTH)
         ]
     return compute(nodes)[0]
+
+
+def local_reduce(nodes: Sequence[Any], merge: Callable[[list[Any]], Any]) -> Any:
+    """Join delayed values on the workers where they are, and only then across workers.
+
+    For large values whose order does not matter: at most a few for each worker travel. Without a
+    distributed scheduler this is `tree_reduce`.
+    """
+    client = _client()
+    if client is None:
+        return tree_reduce(nodes, merge)
+    with _large_graphs():
+        pending = dask_module("distributed").as_completed(client.compute(list(nodes)))
+    here: dict[Any, list[Any]] = {}
+
+    def join(values: list[Any], worker: Any) -> Any:
+        place = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+        return client.submit(merge, values, pure=False, **place)
+
+    for batch in pending.batches():
+        failed = [future for future in batch if future.status == "error"]
+        if failed:
+            failed[0].result()
+        holders = client.who_has(batch)
+        for future in batch:
+            worker = next(iter(holders.get(future.key, ())), None)
+            group = here.setdefault(worker, [])
+            group.append(future)
+            if len(group) == _TREE_WIDTH:
+                pending.add(join(here.pop(worker), worker))
+    left = [join(group, worker) for worker, group in here.items()]
+    while len(left) > 1:
+        left = [join(left[i : i + _TREE_WIDTH], None) for i in range(0, len(left), _TREE_WIDTH)]
+    return left[0].result()
+
+
+def _client() -> Any:
+    """Return the client of a distributed scheduler, if one is in use, or None."""
+    scheduler = dask_module("dask.base").get_scheduler()
+    client: Any = getattr(scheduler, "__self__", None)
+    if client is None or not type(client).__module__.startswith("distributed") or client.asynchronous:
+        return None
+    return client
 
 
 def check_block(
