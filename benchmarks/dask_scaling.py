@@ -6,7 +6,7 @@ Rows lie in .npy files, one per block, that workers map. Each worker has one pro
 of one BLAS thread, which is how Dask starts them; runs of one and two workers take turns, and times
 are medians. The model's flops, bytes and passes (docs/guide/dask.md) are printed beside what was
 measured: flops as a rate, against a plain matrix product of the same shapes in the same workers,
-and bytes as moved between workers. Answers are compared with those of one machine.
+and bytes as moved between workers, at most. Answers are compared with those of one machine.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def model_cost(method: str, size: Size, workers: int) -> Cost:
     """Cost of a fit as in the documentation, on `workers` workers."""
     n, d, P = size.n, size.d, size.blocks
     # A tree of merges moves at most all but one of the blocks' summaries; exact moments, which are
-    # large, are joined on each worker first.
+    # large, are joined on each worker first (idle workers may take over some of that).
     merges = 0 if workers == 1 else P - 1
     if method == "moments":
         return Cost(n * d * d, (workers - 1) * 8 * LEVELS * d * d, 1, d)
@@ -118,11 +118,10 @@ def bytes_between_workers(client: Client) -> int:
     return sum(client.run(fetched).values())
 
 
-def product_rate(client: Client, width: int, size: Size) -> float:
-    """GFLOP/s of X.T @ (X @ V) in one worker, float32 but for moments."""
+def product_rate(client: Client, width: int, size: Size, dtype: type) -> float:
+    """GFLOP/s of X.T @ (X @ V) in one worker."""
 
     def measure() -> float:
-        dtype = np.float64 if width == size.d else np.float32
         rng = np.random.default_rng(0)
         X = rng.standard_normal((1000, size.d)).astype(dtype)
         V = rng.standard_normal((size.d, width)).astype(dtype)
@@ -166,7 +165,9 @@ def report(method: str, size: Size, clients: dict[int, Client], files: list, rep
     for workers, client in clients.items():
         cost = model_cost(method, size, workers)
         rate = cost.flops / workers / medians[workers] / 1e9
-        limit = product_rate(client, cost.width, size)
+        limit = product_rate(
+            client, cost.width, size, np.float32 if method == "power" else np.float64
+        )
         print(
             f"| {method:8} | {workers} | {medians[workers]:8.2f} "
             f"| {medians[1] / medians[workers]:5.2f}x | {cost.passes} "
@@ -187,7 +188,7 @@ def main() -> None:
     print(f"- {size.n:,} rows × {size.d} columns, float32, in {size.blocks} blocks; {K=}, {M=}")
     print(
         "\n| method | workers | s | speed-up | passes | model GFLOP | GFLOP/s a worker "
-        "| model MB moved, at most | MB moved | distance to one machine |"
+        "| model MB moved | MB moved | distance to one machine |"
     )
     print("|" + "---|" * 10)
     clusters = {

@@ -271,9 +271,9 @@ def _client() -> Any:
     """Return the client of a distributed scheduler, if one is in use, or None."""
     scheduler = dask_module("dask.base").get_scheduler()
     client: Any = getattr(scheduler, "__self__", None)
-    if client is None or not type(client).__module__.startswith("distributed") or client.asynchronous:
+    if client is None or not type(client).__module__.startswith("distributed"):
         return None
-    return client
+    return None if client.asynchronous else client
 
 
 def check_block(
