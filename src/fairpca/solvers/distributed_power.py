@@ -185,9 +185,9 @@ def _sum_piece(
     high: int,
 ) -> _Piece:
     cells = rows_of_cells(split_into_cells(*check_block(block, rules, number).arguments), low, high)
-    first = None if empty is None else empty.add_cells(cells)
     products = []
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+        first = None if empty is None else empty.add_cells(cells)
         for job in jobs:
             sums, w = job.zeros(), cells.sample_weight
             weights = None if w is None else w[None, :]

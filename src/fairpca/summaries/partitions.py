@@ -347,7 +347,9 @@ def _summarise(
     rows = check_block(block, rules, number)
     stream = SummaryStream.into(empty, decay=decay)
     X, groups, weight, stratum = rows.arguments
-    if X.shape[0] and not stream.absorb(X, groups, weight, stratum=stratum):
+    with np.errstate(over="ignore", invalid="ignore"):  # looked at by the stream
+        finite = not X.shape[0] or stream.absorb(X, groups, weight, stratum=stratum)
+    if not finite:
         raise nonfinite_error(X, rules, number)
     return _Partial(Tally.of(rows), stream.current())
 
