@@ -23,10 +23,9 @@ from fairpca.summaries.partitions import (
     CellIndex,
     PartitionedRows,
     check_block,
-    compute,
     nonfinite_error,
-    tree_reduce,
 )
+from fairpca.summaries.reduction import compute, tree_reduce
 from fairpca.summaries.sketch import GroupSketch
 
 __all__ = ["absorb_partitions"]

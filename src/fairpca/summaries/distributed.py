@@ -18,8 +18,8 @@ from fairpca.summaries.partitions import (
     PartitionedRows,
     Tally,
     check_block,
-    tree_reduce,
 )
+from fairpca.summaries.reduction import tree_reduce
 from fairpca.summaries.sketch import GroupSketch
 
 __all__ = ["DistributedRows"]

@@ -89,6 +89,15 @@ def pca_block_size(
     ----------
     constants, epsilon, delta, constant
         As of `unfair_block_size`; epsilon is the accuracy of the components.
+
+    Examples
+    --------
+    >>> constants = ProblemConstants(
+    ...     10, 1, 1, 1.0, 1.0, 2.0, 4.0, 1.0, 0.5, 0.2, (1.0,) + (0.5,) * 9, (1.0,) + (0.5,) * 9
+    ... )
+    >>> half, tenth = (pca_block_size(constants, epsilon=e, delta=0.1) for e in (0.5, 0.1))
+    >>> half < tenth
+    True
     """
     _check(epsilon=epsilon, delta=delta)
     c = constants
@@ -126,6 +135,17 @@ def sample_complexity(
     -----
     The numbers compare problems and settings; they are no plan for how many rows to collect. The
     bound is sufficient, not necessary, and ``learning_curve`` usually shows far fewer.
+
+    Examples
+    --------
+    >>> constants = ProblemConstants(
+    ...     10, 1, 1, 1.0, 1.0, 2.0, 4.0, 1.0, 0.5, 0.2, (1.0,) + (0.5,) * 9, (1.0,) + (0.5,) * 9
+    ... )
+    >>> bound = sample_complexity(
+    ...     constants, epsilon_optimality=0.1, epsilon_fairness=0.1, delta=0.1
+    ... )
+    >>> bound.alpha, bound.total == bound.unfair_rows + bound.component_rows
+    (5.0, True)
     """
     _check(epsilon=epsilon_fairness, delta=delta)
     if epsilon_optimality <= 0:

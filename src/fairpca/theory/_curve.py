@@ -50,6 +50,13 @@ class SamplePopulation:
         The rows.
     sensitive_features : array-like of shape (n_samples,) or (n_samples, r)
         Their groups.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(50, 4))
+    >>> U, V = SamplePopulation(X, np.arange(50) % 2).optimum(n_unfair=1, n_components=1)
+    >>> U.shape, V.shape
+    ((2, 4), (1, 4))
     """
 
     X: Any
