@@ -382,7 +382,9 @@ def test_columns_of_text_and_other_objects_are_refused(table):
         MomentMatchingPCA(1).fit(dask.delayed(X), sensitive_features=group)
     with pytest.raises(ValueError, match="in memory"):
         MomentMatchingPCA(1, solver="gram").fit(da.from_array(X), sensitive_features=group)
-    with pytest.raises(TypeError, match="Dask"):
+    with pytest.raises(TypeError, match="sensitive_features is a"):
+        MomentMatchingPCA(1).fit(X, sensitive_features=da.from_array(group))
+    with pytest.raises(TypeError, match="takes no Dask collection here"):
         StreamingMomentMatchingPCA(1).partial_fit(da.from_array(X), sensitive_features=group)
 
 
@@ -436,6 +438,31 @@ def test_threads_give_the_same_bits(table):
             models.append(ESTIMATORS["power"]().fit(lazy, sensitive_features=group))
     for other in models[1:]:
         np.testing.assert_array_equal(models[0].components_, other.components_)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("name", ["batch", "decay", "power"])
+def test_a_distributed_scheduler_in_this_process(name, table, cluster):
+    X, group, _, weight = table
+    lazy = da.from_array(X, chunks=(25, D))  # many more blocks than are joined at a time
+    one = ESTIMATORS[name]().fit(X, sensitive_features=group, sample_weight=weight)
+    with cluster.as_current():
+        for rows in (lazy, lazy.persist()):
+            other = ESTIMATORS[name]().fit(rows, sensitive_features=group, sample_weight=weight)
+            assert_same(one, other)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    with distributed.Client(
+        n_workers=1,
+        threads_per_worker=2,
+        processes=False,
+        dashboard_address=None,
+        set_as_default=False,
+    ) as client:
+        yield client
 
 
 def test_dask_that_is_missing_is_named_in_the_message(monkeypatch):

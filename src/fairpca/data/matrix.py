@@ -36,7 +36,7 @@ def as_matrix(X: Any, *, user: str) -> Any:
     """
     if type(X).__module__.partition(".")[0] in {"dask", "dask_expr"}:
         raise TypeError(
-            f"{user} does not take Dask collections. Pass X.compute() if it fits in memory."
+            f"{user} takes no Dask collection here. Pass X.compute() if it fits in memory."
         )
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
