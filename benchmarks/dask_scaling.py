@@ -4,9 +4,10 @@ Usage: python benchmarks/dask_scaling.py [--quick] [--repeats N]
 
 Rows lie in .npy files, one per block, that workers map. Each worker has one process and one thread
 of one BLAS thread, which is how Dask starts them; runs of one and two workers take turns, and times
-are medians. The model's flops, bytes and passes (docs/guide/dask.md) are printed beside what was
-measured: flops as a rate, against a plain matrix product of the same shapes in the same workers,
-and bytes as moved between workers, at most. Answers are compared with those of one machine.
+are medians. Work stealing is off, so that what travels is what the model counts. The model's flops,
+bytes and passes (docs/guide/dask.md) are printed beside what was measured: flops as a rate, against
+a plain matrix product of the same shapes in the same workers, and bytes that workers fetched from
+each other, which the model bounds. Answers are compared with those of one machine.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def model_cost(method: str, size: Size, workers: int) -> Cost:
     """Cost of a fit as in the documentation, on `workers` workers."""
     n, d, P = size.n, size.d, size.blocks
     # A tree of merges moves at most all but one of the blocks' summaries; exact moments, which are
-    # large, are joined on each worker first (idle workers may take over some of that).
+    # large, are joined on each worker first.
     merges = 0 if workers == 1 else P - 1
     if method == "moments":
         return Cost(n * d * d, (workers - 1) * 8 * LEVELS * d * d, 1, d)
@@ -191,6 +192,8 @@ def main() -> None:
         "| model MB moved | MB moved | distance to one machine |"
     )
     print("|" + "---|" * 10)
+    # An idle worker may else take over a loaded block, with its rows, when there are few blocks.
+    dask.config.set({"distributed.scheduler.work-stealing": False})
     clusters = {
         w: LocalCluster(
             n_workers=w,

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
 
 dask = pytest.importorskip("dask")
+pytest.importorskip("dask.sizeof")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
@@ -415,6 +416,25 @@ def test_nothing_larger_than_a_summary_leaves_a_block(name):
     assert len(sizes) >= 4
     assert max(sizes.values()) < limit + 6000 + 8 * 6 * d  # names, counts and means
     assert max(sizes.values()) < 8 * rows * d
+
+
+def test_a_scheduler_is_told_how_large_summaries_are(table):
+    from fairpca.data.groups import encode_groups
+    from fairpca.solvers.block_products import BlockProducts
+    from fairpca.summaries.moments import GroupMoments
+    from fairpca.summaries.sketch import GroupSketch
+
+    X, group, _, _ = table
+    groups = encode_groups(group, n_samples=N)
+    moments = GroupMoments.from_rows(X, groups)
+    sketch = GroupSketch.empty(D, rank=4).update(X, groups)
+    products = BlockProducts.zeros(np.eye(D), np.zeros(D), 2)
+    for value, least in (
+        (moments, moments.scatter.nbytes),
+        (sketch, sum(B.nbytes for B in sketch.factors)),
+        (products, products.products.nbytes),
+    ):
+        assert least < dask.sizeof.sizeof(value) < least + 4000
 
 
 def test_rows_are_iterated_on_where_moments_would_be_too_large(table, monkeypatch):

@@ -17,7 +17,7 @@ from scipy.linalg.blas import get_blas_funcs
 
 from fairpca.data.array_library import library_of
 from fairpca.solvers.array_kernels import project_out, qr_columns, second_moment_products
-from fairpca.summaries.base import Floats
+from fairpca.summaries.base import Floats, held_bytes
 from fairpca.summaries.blocks import dense_rows
 
 __all__ = ["BlockProducts", "orthonormal_columns", "subtract_span"]
@@ -49,6 +49,10 @@ class BlockProducts:
     sums: Floats
     weights: Floats
     counts: NDArray[np.int64]
+
+    def __sizeof__(self) -> int:
+        """Bytes held; see `GroupSummary`."""
+        return object.__sizeof__(self) + held_bytes(vars(self).values())
 
     @classmethod
     def zeros(cls, V: NDArray[Any], origin: Floats, n_sides: int) -> BlockProducts:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairpca.data.dask_input import Block
 from fairpca.solvers.block_products import BlockProducts
 from fairpca.solvers.noisy_power import NoisyPower, rows_of_cells
-from fairpca.summaries.base import CellKey, Floats, split_into_cells
+from fairpca.summaries.base import CellKey, Floats, held_bytes, split_into_cells
 from fairpca.summaries.partitions import (
     BlockRules,
     CellIndex,
@@ -158,6 +158,9 @@ def _targets(power: NoisyPower, n_rows: int) -> list[tuple[BlockProducts, _Job]]
 class _Piece:
     first: Any
     products: list[BlockProducts]
+
+    def __sizeof__(self) -> int:
+        return held_bytes([self.first, self.products])
 
 
 def _pass(
