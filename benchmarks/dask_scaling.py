@@ -4,10 +4,10 @@ Usage: python benchmarks/dask_scaling.py [--quick] [--repeats N]
 
 Rows lie in .npy files, one per block, that workers map. Each worker has one process and one thread
 of one BLAS thread, which is how Dask starts them; runs of one and two workers take turns, and times
-are medians. Work stealing is off, so that what travels is what the model counts. The model's flops,
+are medians. Work stealing is off; Dask may move blocks of rows nevertheless. The model's flops,
 bytes and passes (docs/guide/dask.md) are printed beside what was measured: flops as a rate, against
 a plain matrix product of the same shapes in the same workers, and bytes that workers fetched from
-each other, which the model bounds. Answers are compared with those of one machine.
+each other. Answers are compared with those of one machine.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fairpca.data.dask_input import Block
 from fairpca.solvers.block_products import BlockProducts
-from fairpca.solvers.noisy_power import NoisyPower, rows_of_cells
+from fairpca.solvers.noisy_power import NoisyPower
 from fairpca.summaries.base import CellKey, Floats, held_bytes, split_into_cells
 from fairpca.summaries.partitions import (
     BlockRules,
@@ -186,7 +186,7 @@ def _sum_piece(
     low: int,
     high: int,
 ) -> _Piece:
-    cells = rows_of_cells(split_into_cells(*check_block(block, rules, number).arguments), low, high)
+    cells = split_into_cells(*check_block(block, rules, number).arguments).between(low, high)
     products = []
     with np.errstate(over="ignore", invalid="ignore"):  # looked at below
         first = None if empty is None else empty.add_cells(cells)
