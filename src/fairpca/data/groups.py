@@ -15,16 +15,20 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
 
 __all__ = [
     "Attribute",
     "Groups",
     "Label",
     "align_to_index",
+    "check_levels",
     "encode_groups",
     "factorize",
     "label_array",
+    "label_attribute",
     "label_key",
+    "level_array",
     "sorted_labels",
 ]
 
@@ -133,7 +137,7 @@ def encode_groups(
     index: Any = None,
     missing: Literal["error", "unlabelled"] = "error",
     combine: Literal["separate", "intersection"] = "separate",
-    min_groups: int = 2,
+    min_groups: int | None = 2,
 ) -> Groups:
     """Check sensitive features and turn them into groups.
 
@@ -150,8 +154,9 @@ def encode_groups(
         What to do with None, NaN, NaT and NA.
     combine : {"separate", "intersection"}
         Keep several attributes apart, or make every combination of labels one group.
-    min_groups : int
-        The fewest groups each attribute may have.
+    min_groups : int or None
+        The fewest groups each attribute may have; None leaves numbers of groups unchecked, for
+        parts of the rows.
 
     Returns
     -------
@@ -197,8 +202,9 @@ def encode_groups(
     if len(set(names)) < len(names):
         raise ValueError(f"sensitive_features has repeated column names: {names}.")
     groups = Groups(tuple(attributes), n_samples)
-    for attribute in groups.attributes:
-        _check_levels(attribute, n_samples, min_groups)
+    if min_groups is not None:
+        for attribute in groups.attributes:
+            check_levels(attribute, n_samples, min_groups)
     return groups.intersection() if combine == "intersection" else groups
 
 
@@ -271,13 +277,33 @@ def label_key(label: Label) -> tuple[bool, Label]:
     return isinstance(label, bool | np.bool_), label
 
 
-def label_array(labels: Sequence[Label]) -> NDArray[Any]:
+def level_array(labels: Sequence[Label]) -> NDArray[Any]:
     """Return labels as a 1-D array that holds each of them as it was, of objects if need be."""
     if len({type(label) for label in labels}) == 1 and isinstance(labels[0], str | int | float):
         array = np.array(labels)
         if array.tolist() == list(labels):  # NumPy drops trailing zero characters, for example
             return array
     return _object_array(labels)
+
+
+def label_attribute(y: Any, groups: Groups, index: Any = None) -> Attribute:
+    """Check the label y, and return it as a further attribute of the rows of `groups`.
+
+    Raises
+    ------
+    ValueError
+        If y has another length, or lacks labels.
+    """
+    y = align_to_index(y, index, "y")
+    labels = check_array(
+        y, ensure_2d=False, dtype=None, ensure_all_finite=False, ensure_min_samples=0
+    ).reshape(-1)
+    if len(labels) != groups.n_samples:
+        raise ValueError(f"y has {len(labels)} rows, X has {groups.n_samples}.")
+    levels, codes = factorize(labels)
+    if (codes < 0).any():
+        raise ValueError(f"y has {(codes < 0).sum()} missing labels.")
+    return Attribute("y" if "y" not in groups.names else "y (label)", levels, codes)
 
 
 def sorted_labels(labels: Iterable[Label]) -> tuple[Label, ...]:
@@ -315,7 +341,8 @@ def _attribute(name: str, values: NDArray[Any], missing: str) -> Attribute:
     return Attribute(name, levels, codes)
 
 
-def _check_levels(attribute: Attribute, n_samples: int, min_groups: int) -> None:
+def check_levels(attribute: Attribute, n_samples: int, min_groups: int) -> None:
+    """Raise ValueError if an attribute has too few groups; warn if it looks like a scale."""
     n_levels = len(attribute.levels)
     if n_levels < min_groups:
         found = f"only one group ({attribute.levels[0]!r})" if n_levels == 1 else "no labelled row"
@@ -347,7 +374,7 @@ def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:
         name = native.name
         named = name is not None and name != ""
         return [(str(name) if named else "sensitive_feature", _series_values(native))]
-    array = _as_array(features)
+    array = label_array(features)
     if array.ndim == 1:
         return [("sensitive_feature", array)]
     if array.ndim == 2 and array.shape[1] == 1:
@@ -362,7 +389,7 @@ def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:
 
 def _one_column(column: Any) -> NDArray[Any]:
     native = nw.from_native(column, series_only=True, pass_through=True)
-    array = _series_values(native) if isinstance(native, nw.Series) else _as_array(column)
+    array = _series_values(native) if isinstance(native, nw.Series) else label_array(column)
     return array.reshape(-1)
 
 
@@ -373,7 +400,8 @@ def _series_values(series: nw.Series[Any]) -> NDArray[Any]:
     return _object_array(series.to_list())
 
 
-def _as_array(features: Any) -> NDArray[Any]:
+def label_array(features: Any) -> NDArray[Any]:
+    """Return labels as an array of one or two dimensions, no label changed."""
     if hasattr(features, "toarray") or type(features).__module__.startswith("dask."):
         raise TypeError(
             f"sensitive_features is a {type(features).__name__}: pass a dense array, Series or "

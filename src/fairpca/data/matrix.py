@@ -39,7 +39,7 @@ def as_matrix(X: Any, *, user: str) -> Any:
     """
     if type(X).__module__.partition(".")[0] in {"dask", "dask_expr"}:
         raise TypeError(
-            f"{user} does not take Dask collections. Pass X.compute() if it fits in memory."
+            f"{user} takes no Dask collection here. Pass X.compute() if it fits in memory."
         )
     if isinstance(X, np.ma.MaskedArray):  # what is masked is missing, and named as such
         return np.where(np.ma.getmaskarray(X), np.nan, X.data) if np.ma.is_masked(X) else X.data

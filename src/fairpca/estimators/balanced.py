@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from fairpca.data.groups import Groups, align_to_index, encode_groups, label_array
+from fairpca.data.groups import Groups, align_to_index, encode_groups, level_array
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
 from fairpca.estimators.base import (
     CheckedRows,
@@ -259,7 +259,7 @@ class BalancedProjection(LinearProjection):
         self._store(rows, problem.lift(components), mean, variances(components), total)
         self.group_labels_ = list(problem.labels)
         self.n_samples_seen_ = n_rows
-        self.groups_ = {a: label_array(moments.levels(a)) for a in attributes}
+        self.groups_ = {a: level_array(moments.levels(a)) for a in attributes}
         self.group_counts_ = {
             a: np.array([moments.count(moments.cells(a, [level])) for level in moments.levels(a)])
             for a in attributes

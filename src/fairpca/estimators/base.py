@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_array,
@@ -19,15 +19,18 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from fairpca.data.array_library import to_numpy
+from fairpca.data.dask_input import dask_meta, is_dask
 from fairpca.data.groups import (
     Attribute,
     Groups,
     align_to_index,
     encode_groups,
-    factorize,
-    label_array,
+    label_attribute,
+    level_array,
 )
-from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
+from fairpca.data.matrix import as_matrix, index_of
+from fairpca.estimators.projection import AffineMap
 from fairpca.summaries.base import Floats
 
 __all__ = [
@@ -42,7 +45,6 @@ __all__ = [
     "is_count",
 ]
 
-_BLOCK_BYTES = 8 * 2**20
 CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
 
 
@@ -107,6 +109,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     """
 
     _needs_groups: ClassVar[bool] = True
+    _keeps_arrays: ClassVar[bool] = False  # of other libraries, on the device they lie on
     components_: NDArray[Any]
     mean_: NDArray[Any]
     criterion: str
@@ -134,13 +137,14 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
         Parameters
         ----------
-        X : array-like, frame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, frame, sparse matrix or Dask collection of shape (n_samples, n_features)
             Columns as in `fit`: the same names in the same order, where there were names.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            float32 for float32 input, else float64.
+            float32 for float32 input, else float64. Of Dask arrays and frames the same, lazy: their
+            values are checked when they are computed.
 
         Raises
         ------
@@ -150,27 +154,25 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             Before `fit`.
         """
         check_is_fitted(self)
-        X = self._validate_matrix(X, reset=False)
-        dtype = np.float32 if X.dtype == np.float32 else np.float64
-        Z = np.empty((X.shape[0], len(self.components_)), dtype=dtype)
-        axes = np.asarray(self.components_, dtype=np.float64).T
-        mean = np.asarray(self.mean_, dtype=np.float64)
-        size = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
-        with np.errstate(over="ignore", invalid="ignore"):  # checked on the result
-            for start in range(0, X.shape[0], size):
-                rows = X[start : start + size]
-                rows = rows.toarray() if scipy.sparse.issparse(rows) else rows
-                Z[start : start + size] = np.subtract(rows, mean, dtype=np.float64) @ axes
-        if not np.isfinite(Z.sum()) and not np.isfinite(Z).all():
-            raise ValueError(explain_nonfinite(X, self._names()))
-        return Z
+        affine = AffineMap(
+            self.components_.T,
+            self.mean_,
+            None,
+            self._names(),
+            list(self.get_feature_names_out()),
+            type(self).__name__,
+        )
+        if is_dask(X):
+            return self._transform_lazily(X, affine)
+        X = to_numpy(self._validate_matrix(X, reset=False))
+        return affine.apply(X)
 
-    def inverse_transform(self, Z: Any) -> NDArray[Any]:
+    def inverse_transform(self, Z: Any) -> Any:
         """Return the points of the original space that projected rows stand for.
 
         Parameters
         ----------
-        Z : array-like of shape (n_samples, n_components)
+        Z : array-like or Dask collection of shape (n_samples, n_components)
             Projected rows.
 
         Returns
@@ -184,14 +186,37 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             If Z has another number of columns than there are components.
         """
         check_is_fitted(self)
+        affine = AffineMap(
+            self.components_,
+            None,
+            self.mean_,
+            None,
+            self._names() or [f"x{i}" for i in range(len(self.mean_))],
+            type(self).__name__,
+        )
+        if is_dask(Z):
+            self._check_width(Z)
+            return affine.apply_lazily(Z)
         Z = check_array(as_matrix(Z, user=type(self).__name__), dtype=[np.float64, np.float32])
+        self._check_width(Z)
+        return affine.apply(Z)
+
+    def _check_width(self, Z: Any) -> None:
         if Z.shape[1] != len(self.components_):
             raise ValueError(
                 f"Z has {Z.shape[1]} columns, but {type(self).__name__} has "
                 f"{len(self.components_)} components."
             )
-        X: NDArray[Any] = Z @ self.components_.astype(Z.dtype) + self.mean_.astype(Z.dtype)
-        return X
+
+    def _transform_lazily(self, X: Any, affine: AffineMap) -> Any:
+        wanted = _get_output_config("transform", self)["dense"]
+        if wanted != "default":
+            raise ValueError(
+                f"set_output asks for {wanted} output, which lies in memory, but X is a Dask "
+                "collection, whose result is one too: use set_output(transform='default')."
+            )
+        self._validate_matrix(dask_meta(X), reset=False, min_rows=0)
+        return affine.apply_lazily(X)
 
     @property
     def _n_features_out(self) -> int:
@@ -216,6 +241,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Check everything ``fit`` was given, or one batch, which may lack rows and groups."""
         index = index_of(X)
         X = self._validate_matrix(X, reset=reset, min_rows=1 if batch else 2)
+        X = X if self._keeps_arrays else to_numpy(X)
         n_samples = X.shape[0]
         if sensitive_features is None and not self._needs_groups:
             groups = Groups((), n_samples)
@@ -231,7 +257,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
                 align_to_index(sample_weight, index, "sample_weight"),
-                X,
+                np.broadcast_to(0.0, (n_samples, 1)),
                 dtype=np.float64,
                 ensure_non_negative=True,
             )
@@ -279,21 +305,18 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self, y: Any, groups: Groups, index: Any
     ) -> tuple[Attribute | None, tuple[Any, ...]]:
         """Return y as a stratum and its values within which groups are compared."""
-        criterion = getattr(self, "criterion", CRITERIA[0])
-        check_choice("criterion", criterion, CRITERIA)
-        if criterion == CRITERIA[0]:
+        if self._criterion(y) == CRITERIA[0]:
             return None, ()
-        if y is None:
+        attribute = label_attribute(y, groups, index)
+        return attribute, self._strata(attribute.levels)
+
+    def _criterion(self, y: Any) -> str:
+        """Return the criterion, once it is known to be one and to have the y it needs."""
+        criterion: str = getattr(self, "criterion", CRITERIA[0])
+        check_choice("criterion", criterion, CRITERIA)
+        if criterion != CRITERIA[0] and y is None:
             raise ValueError(f"criterion={criterion!r} compares rows of equal label: pass y.")
-        y = align_to_index(y, index, "y")
-        labels = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False).reshape(-1)
-        if len(labels) != groups.n_samples:
-            raise ValueError(f"y has {len(labels)} rows, X has {groups.n_samples}.")
-        levels, codes = factorize(labels)
-        if (codes < 0).any():
-            raise ValueError(f"y has {(codes < 0).sum()} missing labels.")
-        name = "y" if "y" not in groups.names else "y (label)"
-        return Attribute(name, levels, codes), self._strata(levels)
+        return criterion
 
     def _strata(self, levels: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the labels within which groups are compared, of those that y has."""
@@ -331,7 +354,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             Variance of all columns together.
         """
         self._store_projection(components, mean, variances, total, dtype_of(rows.X))
-        self.groups_ = {a.name: label_array(a.levels) for a in rows.groups.attributes}
+        self.groups_ = {a.name: level_array(a.levels) for a in rows.groups.attributes}
         self.group_counts_ = {a.name: a.counts for a in rows.groups.attributes}
         self.n_samples_seen_ = int(rows.X.shape[0])
         return self
@@ -356,7 +379,8 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
 def dtype_of(X: Any) -> type[np.floating[Any]]:
     """Return the precision of results for such data: float32 for float32, else float64."""
-    return np.float32 if X.dtype == np.float32 else np.float64
+    single = X.dtype == np.float32 or str(X.dtype).rpartition(".")[2] == "float32"
+    return np.float32 if single else np.float64
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.dask_input import is_dask
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.estimators.base import (
     CheckedRows,
@@ -21,10 +22,13 @@ from fairpca.estimators.base import (
     check_n_components,
     is_count,
 )
+from fairpca.estimators.cluster import counted_rows, partitioned_rows
 from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
 from fairpca.summaries.base import Floats, Mask
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
+from fairpca.summaries.distributed import DistributedRows
 from fairpca.summaries.moments import GroupMoments
+from fairpca.summaries.partitions import PartitionedRows
 from fairpca.summaries.rows import GroupRows, row_space
 
 __all__ = [
@@ -39,6 +43,7 @@ _DENSE_UP_TO = 500
 _MOMENTS_UP_TO = 5000
 _ROW_SPACE_UP_TO = 2500
 _PROBED_ROWS = 1024
+_MANY = 2**62  # rows on a cluster, before they are counted
 
 
 class MomentMatchingPCA(LinearProjection):
@@ -193,8 +198,9 @@ class MomentMatchingPCA(LinearProjection):
 
         Parameters
         ----------
-        X : array-like, frame or sparse matrix of shape (n_samples, n_features)
-            The data, numeric and finite. Never written to.
+        X : array-like, frame, sparse matrix or Dask collection of shape (n_samples, n_features)
+            The data, numeric and finite. Never written to. Of Dask, arrays, frames, and lists of
+            delayed ``(X, labels[, weights[, y]])`` parts.
         y : array-like of shape (n_samples,), default=None
             Labels; used by label-conditional criteria only.
         sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)
@@ -213,11 +219,17 @@ class MomentMatchingPCA(LinearProjection):
             differ, or fewer fair directions exist than components are asked for.
         """
         self._check_parameters()
-        rows = self._validate(X, y, sensitive_features, sample_weight)
-        summary = self._summarise(rows)
+        rows: CheckedRows
+        if is_dask(X):
+            cluster = partitioned_rows(self, X, y, sensitive_features, sample_weight)
+            rows, summary = self._summarise_cluster(*cluster)
+        else:
+            rows = self._validate(X, y, sensitive_features, sample_weight)
+            summary = self._summarise(rows)
         if not summary.moments.is_finite():
             raise ValueError(explain_nonfinite(rows.X, self._names()))
-        check_no_underflow(rows.X, summary.moments.covariance().trace())
+        if not is_dask(rows.X):
+            check_no_underflow(rows.X, summary.moments.covariance().trace())
         return self._solve(rows, summary)
 
     def _check_parameters(self) -> None:
@@ -252,11 +264,28 @@ class MomentMatchingPCA(LinearProjection):
             moments, solver, "lanczos" if solver == "lanczos" else "dense", None, np.zeros(d)
         )
 
+    def _summarise_cluster(
+        self, partitions: PartitionedRows, meta: Any
+    ) -> tuple[CheckedRows, _Summary]:
+        """One pass for exact moments; where they would be too large, rows are read as iterated."""
+        d = partitions.rules.n_features
+        solver = self._choose_solver(_MANY, d)
+        moments: GroupMoments | DistributedRows
+        if solver == "lanczos" and d > _MOMENTS_UP_TO:
+            tally, moments = DistributedRows.over(partitions)
+        else:
+            empty = GroupMoments.empty(d, resolution="cells" if self.n_unfair else "pooled")
+            tally, moments = partitions.summarise(empty)
+        method: Literal["dense", "lanczos"] = "lanczos" if solver == "lanczos" else "dense"
+        rows = counted_rows(self, partitions, meta, tally)
+        return rows, _Summary(moments, solver, method, None, np.zeros(d))
+
     def _choose_solver(self, n: int, d: int) -> str:
         """By shape: what is small enough is decomposed, the rest iterated on."""
         if self.solver == "gram" and n > d:
             raise ValueError(
-                f"solver='gram' is for wide data (n_samples <= n_features); X has shape ({n}, {d})."
+                "solver='gram' is for wide data (n_samples <= n_features) in memory; X has "
+                + ("its rows on a cluster." if n == _MANY else f"shape ({n}, {d}).")
             )
         if self.solver != "auto":
             return self.solver
@@ -317,7 +346,9 @@ class MomentMatchingPCA(LinearProjection):
         mean += summary.origin
         if len(unfair) and exact:
             doubtful = variances <= result.certificate["variance_rounding"]
-            empty = doubtful & without_variance(rows.X, mean, components, doubtful)
+            empty = doubtful
+            if not is_dask(rows.X):  # else it would take another pass
+                empty = without_variance(rows.X, mean, components, doubtful)
             variances[empty] = 0.0
             if n_components is None and not empty.all():
                 components, variances = components[~empty], variances[~empty]
@@ -408,7 +439,7 @@ def unfair_per_contrast(
 class _Summary:
     """Moments, how to solve for eigenvectors, and the way back from rotated coordinates."""
 
-    moments: GroupMoments | GroupRows
+    moments: GroupMoments | GroupRows | DistributedRows
     solver: str
     method: Literal["dense", "lanczos"]
     basis: Floats | None

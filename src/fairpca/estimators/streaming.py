@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from fairpca.data.groups import label_array
+from fairpca.data.array_library import library_of, to_numpy
+from fairpca.data.dask_input import is_dask
+from fairpca.data.groups import level_array
 from fairpca.data.matrix import explain_nonfinite
 from fairpca.data.sources import as_row_source
 from fairpca.estimators.base import (
@@ -18,6 +19,7 @@ from fairpca.estimators.base import (
     LinearProjection,
     dtype_of,
 )
+from fairpca.estimators.cluster import fit_on_cluster
 from fairpca.estimators.stream_fit import fit_stream
 from fairpca.estimators.stream_solution import solve_summary
 from fairpca.estimators.stream_start import check_stream_parameters, start_stream
@@ -219,6 +221,10 @@ class StreamingMomentMatchingPCA(LinearProjection):
     def _needs_groups(self) -> bool:  # type: ignore[override]
         return bool(self.match_mean or self.n_unfair)
 
+    @property
+    def _keeps_arrays(self) -> bool:  # type: ignore[override]
+        return self.solver == "power"
+
     def fit(
         self,
         X: Any,
@@ -234,7 +240,8 @@ class StreamingMomentMatchingPCA(LinearProjection):
         X : array-like, frame, memory map, path, iterable of blocks, or RowSource
             Of shape (n_samples, n_features), numeric and finite; never written to. Or a path (see
             :func:`fairpca.data.sources.as_row_source`), or an iterable of
-            ``(X_block, groups_block[, weights[, y]])``; a generator is read once.
+            ``(X_block, groups_block[, weights[, y]])``; a generator is read once. Or a Dask array
+            or frame, or a list of such blocks that are delayed; they are read where they lie.
         y : array-like of shape (n_samples,) or str, default=None
             Labels, or a file's column of them; used by label-conditional criteria only.
         sensitive_features : array-like, frame, str or list of str, default=None
@@ -251,6 +258,9 @@ class StreamingMomentMatchingPCA(LinearProjection):
         ValueError
             As :class:`MomentMatchingPCA`.
         """
+        if is_dask(X):
+            fit_on_cluster(self, X, y, sensitive_features, sample_weight)
+            return self
         source = as_row_source(
             X, sensitive_features=sensitive_features, y=y, sample_weight=sample_weight
         )
@@ -321,7 +331,7 @@ class StreamingMomentMatchingPCA(LinearProjection):
         self._check_ready()
         return super().transform(X)
 
-    def inverse_transform(self, Z: Any) -> NDArray[Any]:
+    def inverse_transform(self, Z: Any) -> Any:
         """Return the points that projected rows stand for; errors as `transform`."""
         self._check_ready()
         return super().inverse_transform(Z)
@@ -422,7 +432,9 @@ class StreamingMomentMatchingPCA(LinearProjection):
                 stream.absorb(*arguments, stratum=rows.stratum)
                 self._note_late_groups(stream.late_groups())
         if not finite:
-            message = explain_nonfinite(rows.X, self._names(), first_row=self.n_samples_seen_)
+            message = explain_nonfinite(
+                to_numpy(rows.X), self._names(), first_row=self.n_samples_seen_
+            )
             raise ValueError(message)
         for name in _SOLVED & vars(self).keys():
             delattr(self, name)
@@ -537,7 +549,7 @@ class StreamingMomentMatchingPCA(LinearProjection):
         self.unfair_subspace_ = unfair.astype(self._dtype)
         self.constraint_violation_ = result.certificate["constraint_violation"]
         levels = {name: summary.levels(name) for name in self._names_seen}
-        self.groups_ = {name: label_array(found) for name, found in levels.items()}
+        self.groups_ = {name: level_array(found) for name, found in levels.items()}
         self.group_counts_ = {
             name: np.array([summary.count(summary.cells(name, [level])) for level in found])
             for name, found in levels.items()
@@ -549,6 +561,9 @@ class StreamingMomentMatchingPCA(LinearProjection):
 
 def _all_finite(X: Any) -> bool:
     """Whether no value is NaN or infinite; the sum tells at once in all but rare cases."""
+    library = library_of(X)
+    if library is not None:
+        return bool(library.xp.all(library.xp.isfinite(X)))
     with np.errstate(over="ignore", invalid="ignore"):
         total = X.sum()
         if np.isfinite(total):

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 from scipy.linalg.blas import get_blas_funcs
 
-from fairpca.summaries.base import Floats
+from fairpca.data.array_library import library_of
+from fairpca.solvers.array_kernels import project_out, qr_columns, second_moment_products
+from fairpca.summaries.base import Floats, held_bytes
 from fairpca.summaries.blocks import dense_rows
 
 __all__ = ["BlockProducts", "orthonormal_columns", "subtract_span"]
@@ -48,6 +50,10 @@ class BlockProducts:
     weights: Floats
     counts: NDArray[np.int64]
 
+    def __sizeof__(self) -> int:
+        """Bytes held; see `GroupSummary`."""
+        return object.__sizeof__(self) + held_bytes(vars(self).values())
+
     @classmethod
     def zeros(cls, V: NDArray[Any], origin: Floats, n_sides: int) -> BlockProducts:
         """Return the sums over no rows, for products with V of shape (n_features, width)."""
@@ -65,13 +71,28 @@ class BlockProducts:
 
         Parameters
         ----------
-        X : ndarray or sparse array of shape (n_rows, n_features)
-            Rows.
+        X : ndarray, sparse array, or array of another library, of shape (n_rows, n_features)
+            Rows; multiplied where they lie.
         V : ndarray of shape (n_features, width), Fortran order
             The same for all rows of a block.
         side_weights : ndarray of shape (n_sides, n_rows) or None
             Weight of each row on each side; None for one side and weights of one.
         """
+        if library_of(X) is not None:
+            rows = max(_piece_rows(V), V.shape[1])
+            products, sums = second_moment_products(X, V, self.origin, side_weights, rows=rows)
+            self.products += products
+            self.sums += sums
+        else:
+            self._add_rows(X, V, side_weights)
+        if side_weights is None:
+            self.weights += X.shape[0]
+            self.counts += X.shape[0]
+        else:
+            self.weights += side_weights.sum(axis=1)
+            self.counts += np.count_nonzero(side_weights, axis=1)
+
+    def _add_rows(self, X: Any, V: NDArray[Any], side_weights: Floats | None) -> None:
         (gemm,) = get_blas_funcs(("gemm",), (self.products,))
         for start, rows in _pieces(X, self.origin, V):
             weights = np.ones((1, len(rows)), dtype=V.dtype)
@@ -81,12 +102,23 @@ class BlockProducts:
                 scores = (weights[:, None, :] * scores).reshape(-1, len(rows))
             self.products = gemm(1.0, rows.T, scores.T, beta=1.0, c=self.products, overwrite_c=True)
             self.sums += weights @ rows
-        if side_weights is None:
-            self.weights += X.shape[0]
-            self.counts += X.shape[0]
-        else:
-            self.weights += side_weights.sum(axis=1)
-            self.counts += np.count_nonzero(side_weights, axis=1)
+
+    def merge(self, other: BlockProducts) -> None:
+        """Add the sums over other rows, about the same origin, in place."""
+        self.products += other.products
+        self.sums += other.sums
+        self.weights += other.weights
+        self.counts += other.counts
+
+    def copy(self) -> BlockProducts:
+        """Return sums that may be changed apart."""
+        return BlockProducts(
+            self.origin,
+            self.products.copy(order="F"),
+            self.sums.copy(),
+            self.weights.copy(),
+            self.counts.copy(),
+        )
 
     def moment(self, side: int, V: NDArray[Any], about: Floats | None) -> NDArray[Any]:
         """Return (1/Σw) Σ w (x − a)(x − a)ᵀ V of one side, in its own memory: call it once.
@@ -113,8 +145,14 @@ class BlockProducts:
         return result
 
 
-def orthonormal_columns(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return Q and R of a thin QR factorisation; Q takes the place of a Fortran-ordered matrix."""
+def orthonormal_columns(matrix: Any) -> tuple[Any, Any]:
+    """Return Q and R of a thin QR factorisation; Q takes the place of a Fortran-ordered matrix.
+
+    An array of another library stays on its device.
+    """
+    library = library_of(matrix)
+    if library is not None:
+        return qr_columns(matrix, library)
     matrix = np.asfortranarray(matrix)
     geqrf, orgqr = get_lapack_funcs(("geqrf", "orgqr"), (matrix,))
     width = matrix.shape[1]
@@ -127,8 +165,14 @@ def orthonormal_columns(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any
     return Q, R
 
 
-def subtract_span(V: NDArray[Any], rows: Floats) -> NDArray[Any]:
-    """Return (I − UᵀU) V for orthonormal rows U, in the place of a Fortran-ordered V."""
+def subtract_span(V: Any, rows: Floats) -> Any:
+    """Return (I − UᵀU) V for orthonormal rows U, in the place of a Fortran-ordered V.
+
+    An array of another library stays on its device.
+    """
+    library = library_of(V)
+    if library is not None:
+        return project_out(V, rows, library)
     U = rows.astype(V.dtype)
     (gemm,) = get_blas_funcs(("gemm",), (V,))
     result: NDArray[Any] = gemm(-1.0, U.T, U @ V, beta=1.0, c=V, overwrite_c=True)
@@ -138,7 +182,7 @@ def subtract_span(V: NDArray[Any], rows: Floats) -> NDArray[Any]:
 def _pieces(X: Any, origin: Floats, V: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
     """Yield rows in V's precision less the origin: views where nothing needs to be changed."""
     d, width = V.shape
-    rows = max(_MIN_ROWS, _CACHE_BYTES // (V.dtype.itemsize * d))
+    rows = _piece_rows(V)
     as_it_is = isinstance(X, np.ndarray) and X.dtype == V.dtype and not origin.any()
     if as_it_is:
         rows = max(rows, width)  # the sums are read and written once per piece
@@ -151,3 +195,7 @@ def _pieces(X: Any, origin: Floats, V: NDArray[Any]) -> Iterator[tuple[int, NDAr
         piece = buffer[: len(raw)]
         np.subtract(raw, origin, out=piece, casting="unsafe", dtype=np.float64)
         yield start, piece
+
+
+def _piece_rows(V: NDArray[Any]) -> int:
+    return max(_MIN_ROWS, _CACHE_BYTES // (V.dtype.itemsize * len(V)))

@@ -232,14 +232,21 @@ class NoisyPower:
 
     def _awaited(self, cells: Cells, start: int, stop: int) -> int:
         awaited = np.zeros(len(cells.keys), dtype=bool)
+        for mask in self.awaited():
+            awaited |= self._in_batch(mask, cells)
+        where = np.flatnonzero(awaited[cells.codes[start:stop]])
+        return start + 1 + int(where[0]) if len(where) else stop
+
+    def awaited(self) -> list[NDArray[np.bool_]]:
+        """Return masks of the cells, shape (n_cells,), that the block in flight waits for."""
+        masks = []
         for contrast in self.missing():
             comparison = self.comparisons.get(_key(contrast))
             sums = None if comparison is None else comparison.sums
             counts = [0, 0] if sums is None else sums.counts.tolist()
-            for mask, rows in zip(self._sides(contrast, cells), counts, strict=True):
-                awaited |= mask & (rows == 0)
-        where = np.flatnonzero(awaited[cells.codes[start:stop]])
-        return start + 1 + int(where[0]) if len(where) else stop
+            sides = zip((contrast.inside, contrast.outside), counts, strict=True)
+            masks += [mask for mask, rows in sides if rows == 0]
+        return masks
 
     def _contrasts(self) -> list[Contrast]:
         """Comparisons among the levels so far; of two levels, the first to come is compared."""
@@ -280,30 +287,45 @@ class NoisyPower:
 
     # Stage 1
 
-    def _sides(self, contrast: Contrast, cells: Cells) -> list[NDArray[np.bool_]]:
-        """Which of the batch's cells lie inside and outside, shape (n_keys,) each."""
+    def _in_batch(self, mask: NDArray[np.bool_], cells: Cells) -> NDArray[np.bool_]:
+        """Which of the batch's cells are in a mask of all cells, shape (n_keys,)."""
         position = {key: i for i, key in enumerate(self.first.keys)}
         index = np.array([position.get(key, -1) for key in cells.keys])
-        return [(index >= 0) & mask[index] for mask in (contrast.inside, contrast.outside)]
+        chosen: NDArray[np.bool_] = (index >= 0) & mask[index]
+        return chosen
 
     def _add(self, cells: Cells) -> None:
+        w = cells.sample_weight
+        for sums, V, masks in self.begin_sums(len(cells.codes)):
+            weights = None if w is None else w[None, :]
+            if masks is not None:
+                sides = [self._in_batch(mask, cells)[cells.codes] for mask in masks]
+                weights = np.array(sides, dtype=float)
+                weights *= 1.0 if w is None else w
+            sums.add(cells.X, V, weights)
+
+    def begin_sums(
+        self, n_rows: int
+    ) -> list[tuple[BlockProducts, NDArray[Any], tuple[NDArray[np.bool_], ...] | None]]:
+        """Return the sums that `n_rows` more rows are to be added to.
+
+        Each comes with the matrix to multiply by, and the mask of cells of each side (None: all
+        rows are on one side).
+        """
         if self.phase != "unfair_subspace":
             if self.sums is None:
                 self.sums = BlockProducts.zeros(self._iterate(), self._origin(), 1)
-            w = cells.sample_weight
-            self.sums.add(cells.X, self._iterate(), None if w is None else w[None, :])
-            return
+            return [(self.sums, self._iterate(), None)]
+        begun: list[Any] = []
         for contrast in self._contrasts():
             comparison = self._comparison(contrast)
             if comparison is None:
                 continue
             if comparison.sums is None:
                 comparison.sums = BlockProducts.zeros(comparison.W, self._origin(), 2)
-            weights = np.array([m[cells.codes] for m in self._sides(contrast, cells)], dtype=float)
-            if cells.sample_weight is not None:
-                weights *= cells.sample_weight
-            comparison.sums.add(cells.X, comparison.W, weights)
-            comparison.rows += len(cells.codes)
+            comparison.rows += n_rows
+            begun.append((comparison.sums, comparison.W, (contrast.inside, contrast.outside)))
+        return begun
 
     def _comparison(self, contrast: Contrast) -> Comparison | None:
         """Return the state of a comparison whose second moments matter, or None."""
@@ -318,7 +340,8 @@ class NoisyPower:
     def _start(self, m: int) -> NDArray[Any]:
         width = min(m + self.settings.oversample, self.n_features - len(self.unfair))
         start = self.rng.standard_normal((width, self.n_features)).astype(self.dtype)
-        return orthonormal_columns(start.T)[0]
+        orthonormal: NDArray[Any] = orthonormal_columns(start.T)[0]
+        return orthonormal
 
     def _origin(self) -> Floats:
         """Where sums are taken about: where the data lie, if they lie far from zero."""

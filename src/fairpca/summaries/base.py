@@ -8,8 +8,9 @@ outer products of cell means.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "GroupSummary",
     "Mask",
     "QuadraticForm",
+    "held_bytes",
     "merge_keys",
     "split_into_cells",
 ]
@@ -76,6 +78,10 @@ class GroupSummary(ABC):
     @abstractmethod
     def within_scale(self) -> Floats:
         """Return the diagonal of Σ_c A_c, shape (n_features,), squared units of X."""
+
+    def __sizeof__(self) -> int:
+        """Bytes held: schedulers weigh by it what to move, and where to."""
+        return object.__sizeof__(self) + held_bytes(vars(self).values())
 
     @property
     def n_features(self) -> int:
@@ -139,6 +145,17 @@ class GroupSummary(ABC):
     def covariance(self, *, ddof: int = 0) -> QuadraticForm:
         """Covariance of all rows (labelled or not) about their mean."""
         return self.second_moment(self.everything, self.mean(self.everything), ddof=ddof)
+
+
+def held_bytes(values: Iterable[Any]) -> int:
+    """Return the size of arrays, of those in tuples and lists too, and of what knows its own."""
+    total = 0
+    for value in values:
+        if isinstance(value, tuple | list):
+            total += held_bytes(value)
+        else:
+            total += getattr(value, "nbytes", None) or sys.getsizeof(value)
+    return total
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from fairpca.data.array_library import to_numpy
 from fairpca.summaries.base import Floats
 
 __all__ = [
@@ -72,7 +73,7 @@ def weight_rows(block: Floats, weights: Floats | None) -> Floats:
 def dense_rows(X: Any, rows: Any) -> NDArray[Any]:
     """Return the chosen rows (indices or a slice) as a dense array."""
     chosen = X[rows]
-    return chosen.toarray() if scipy.sparse.issparse(chosen) else np.asarray(chosen)
+    return chosen.toarray() if scipy.sparse.issparse(chosen) else np.asarray(to_numpy(chosen))
 
 
 def cell_sums(

@@ -1,0 +1,49 @@
+"""Arrays of other libraries (PyTorch, …), found through scikit-learn's array API support.
+
+Only where scikit-learn's ``array_api_dispatch`` is on; otherwise everything is made NumPy's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.utils._array_api import (
+    _convert_to_numpy,
+    _is_numpy_namespace,
+    get_namespace_and_device,
+)
+
+__all__ = ["Library", "library_of", "to_numpy"]
+
+
+class Library(NamedTuple):
+    """An array library and a device of it."""
+
+    xp: Any
+    device: Any
+
+    def array(self, values: NDArray[Any]) -> Any:
+        """Return a NumPy array as one of this library, on the device."""
+        return self.xp.asarray(np.ascontiguousarray(values), device=self.device)
+
+    def numpy(self, array: Any) -> NDArray[Any]:
+        """Return an array of this library as a NumPy array."""
+        values: NDArray[Any] = _convert_to_numpy(array, self.xp)
+        return values
+
+
+def library_of(X: Any) -> Library | None:
+    """Return where X lives, None for NumPy and whatever is to be converted to it."""
+    if isinstance(X, np.ndarray) or scipy.sparse.issparse(X):
+        return None
+    xp, is_array_api, device = get_namespace_and_device(X)
+    return None if not is_array_api or _is_numpy_namespace(xp) else Library(xp, device)
+
+
+def to_numpy(X: Any) -> Any:
+    """Return an array of another library as a NumPy array, anything else as it is."""
+    library = library_of(X)
+    return X if library is None else library.numpy(X)

@@ -1,0 +1,116 @@
+"""The affine maps of fitted estimators, applied to rows here or lazily on a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from fairpca.data.dask_input import dask_module, is_dask_frame
+from fairpca.data.matrix import as_matrix, explain_nonfinite
+
+__all__ = ["AffineMap"]
+
+_BLOCK_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class AffineMap:
+    """``x ↦ (x − before) @ matrix + after``.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_in, n_out)
+        The linear part.
+    before : ndarray of shape (n_in,) or None
+        Subtracted from rows.
+    after : ndarray of shape (n_out,) or None
+        Added to results.
+    names_in, names_out : sequence of str or None
+        Columns, where they have names.
+    user : str
+        The estimator, for messages.
+    """
+
+    matrix: NDArray[Any]
+    before: NDArray[Any] | None
+    after: NDArray[Any] | None
+    names_in: list[str] | None
+    names_out: list[str] | None
+    user: str
+
+    def apply(self, X: Any) -> NDArray[Any]:
+        """Map the rows of a checked array, in blocks; float32 in, float32 out.
+
+        Raises
+        ------
+        ValueError
+            If X holds NaN or infinity.
+        """
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        Z = np.empty((X.shape[0], self.matrix.shape[1]), dtype=dtype)
+        matrix = np.asarray(self.matrix, dtype=np.float64)
+        shift = np.zeros(X.shape[1]) if self.before is None else self.before
+        size = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
+        with np.errstate(over="ignore", invalid="ignore"):  # checked on the result
+            for start in range(0, X.shape[0], size):
+                rows = X[start : start + size]
+                rows = rows.toarray() if scipy.sparse.issparse(rows) else rows
+                Z[start : start + size] = np.subtract(rows, shift, dtype=np.float64) @ matrix
+        if self.after is not None:
+            Z += self.after.astype(dtype)
+        if not np.isfinite(Z.sum()) and not np.isfinite(Z).all():
+            raise ValueError(explain_nonfinite(X, self.names_in))
+        return Z
+
+    def apply_lazily(self, X: Any) -> Any:
+        """Map a Dask array or frame without computing it; the result is of the same kind.
+
+        Parameters
+        ----------
+        X : dask array or frame of shape (n_samples, n_in)
+            Rows; their number may be unknown.
+
+        Returns
+        -------
+        dask array or frame
+            Cut as X, with its index and divisions if it is a frame.
+        """
+        node = dask_module().delayed(self, pure=True, traverse=False)
+        n_out = self.matrix.shape[1]
+        if is_dask_frame(X):
+            dtype = _result_type(X._meta.to_numpy().dtype)
+            meta = type(X._meta)(np.zeros((0, n_out), dtype), X._meta.index, self.names_out)
+            return X.map_partitions(_map_frame, node, meta=meta)
+        X = X.rechunk({1: -1})
+        dtype = _result_type(X.dtype)
+        return X.map_blocks(
+            _map_block,
+            affine=node,
+            dtype=dtype,
+            chunks=(X.chunks[0], (n_out,)),
+            meta=np.zeros((0, 0), dtype),
+        )
+
+
+def _result_type(dtype: Any) -> Any:
+    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
+
+
+def _map_block(rows: Any, affine: AffineMap) -> NDArray[Any]:
+    X = check_array(
+        as_matrix(rows, user=affine.user),
+        accept_sparse="csr",
+        dtype="numeric",
+        ensure_all_finite=False,
+        ensure_min_samples=0,
+    )
+    return affine.apply(X)
+
+
+def _map_frame(frame: Any, affine: AffineMap) -> Any:
+    return type(frame)(_map_block(frame, affine), frame.index, affine.names_out)

@@ -1,0 +1,123 @@
+"""A summary that leaves the rows on their cluster, where a d × d matrix would be too large.
+
+First moments are held; a product with the scatters is one pass over the blocks, run as one graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpca.data.dask_input import Block
+from fairpca.summaries.base import CellKey, Floats, GroupSummary, split_into_cells
+from fairpca.summaries.blocks import centered_blocks
+from fairpca.summaries.partitions import (
+    BlockRules,
+    PartitionedRows,
+    Tally,
+    check_block,
+)
+from fairpca.summaries.reduction import tree_reduce
+from fairpca.summaries.sketch import GroupSketch
+
+__all__ = ["DistributedRows"]
+
+
+@dataclass(frozen=True, eq=False)
+class DistributedRows(GroupSummary):
+    """A summary that leaves the rows where they are: each product with them is one pass.
+
+    Time O(n d k) and O((P + 1) d k) bytes moved per product, P blocks, d × k the thin matrix.
+
+    Parameters
+    ----------
+    attributes, keys, counts, weights, origin, means
+        See `GroupSummary`.
+    spreads : ndarray of shape (n_cells, n_features)
+        Diagonals of the scatters, squared units of X times weight.
+    rows : PartitionedRows
+        The rows.
+    """
+
+    attributes: tuple[str, ...]
+    keys: tuple[CellKey, ...]
+    counts: NDArray[np.int64]
+    weights: Floats
+    origin: Floats
+    means: Floats
+    spreads: Floats
+    rows: PartitionedRows
+
+    @classmethod
+    def over(cls, rows: PartitionedRows) -> tuple[Tally, DistributedRows]:
+        """Read first moments and column variances; also return the rows' counts."""
+        tally, first = rows.summarise(GroupSketch.empty(rows.rules.n_features, rank=0))
+        return tally, cls(
+            first.attributes,
+            first.keys,
+            first.counts,
+            first.weights,
+            first.origin,
+            first.means,
+            first.spreads,
+            rows,
+        )
+
+    def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
+        """See `GroupSummary.within_matmat`; one task graph."""
+        cells = dict(zip(self.keys, zip(coefficients, self.means, strict=True), strict=True))
+        if not cells or not V.shape[1]:
+            return np.zeros(V.shape)
+        shadows = {key: (float(a), mean @ V) for key, (a, mean) in cells.items()}
+        nodes = self.rows.each(_product, self.origin, shadows, V)
+        product: Floats = tree_reduce(nodes, _add_all)
+        return product
+
+    def within_dense(self, coefficients: Floats) -> Floats:
+        """See `GroupSummary.within_dense`; O(d²) memory, so only for small d."""
+        return self.within_matmat(coefficients, np.eye(self.n_features))
+
+    def within_trace(self, coefficients: Floats) -> float:
+        """See `GroupSummary.within_trace`."""
+        return float(coefficients @ self.spreads.sum(axis=1))
+
+    def within_scale(self) -> Floats:
+        """See `GroupSummary.within_scale`."""
+        scale: Floats = self.spreads.sum(axis=0)
+        return scale
+
+    def is_finite(self) -> bool:
+        """Whether all sums are finite."""
+        return bool(np.isfinite(self.means).all() and np.isfinite(self.spreads).all())
+
+
+def _product(
+    block: Block,
+    rules: BlockRules,
+    number: int,
+    origin: Floats,
+    shadows: dict[CellKey, tuple[float, Floats]],
+    V: Floats,
+) -> Floats:
+    """Return Σ a_c w (x − o)(x − o − μ_c)ᵀ V of a block; over all of them Σ_c a_c A_c V."""
+    rows = check_block(block, rules, number)
+    cells = split_into_cells(*rows.arguments)
+    product = np.zeros(V.shape)
+    if not cells.keys:
+        return product
+    weights = np.array([shadows[key][0] for key in cells.keys])[cells.codes]
+    if cells.sample_weight is not None:
+        weights *= cells.sample_weight
+    centers = np.array([shadows[key][1] for key in cells.keys])
+    for chosen, part in centered_blocks(cells.X, np.arange(len(cells.codes)), origin):
+        scores = part @ V - centers[cells.codes[chosen]]
+        scores *= weights[chosen][:, None]
+        product += part.T @ scores
+    return product
+
+
+def _add_all(parts: list[Floats]) -> Floats:
+    total: Floats = np.add.reduce(parts)
+    return total

@@ -1,0 +1,300 @@
+"""Summaries of rows on a cluster: filled block by block, and joined by a tree of merges.
+
+What travels are labels' counts and summaries; never the rows.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from fairpca.data.dask_input import Block, dask_module
+from fairpca.data.groups import Attribute, Groups, Label, align_to_index, encode_groups
+from fairpca.data.groups import label_attribute as encode_label
+from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
+from fairpca.summaries.base import CellKey, Floats, split_into_cells
+from fairpca.summaries.moments import GroupMoments
+from fairpca.summaries.reduction import compute, local_reduce, tree_reduce
+from fairpca.summaries.sketch import GroupSketch
+from fairpca.summaries.stream import SummaryStream
+
+__all__ = [
+    "BlockRules",
+    "CellIndex",
+    "CheckedBlock",
+    "PartitionedRows",
+    "Tally",
+    "check_block",
+    "nonfinite_error",
+]
+
+_TREE_WIDTH = 4
+_REAL = "biuf"
+
+
+@dataclass(frozen=True)
+class BlockRules:
+    """How each block is to be checked: what an estimator asks of its input.
+
+    Parameters
+    ----------
+    user : str
+        The estimator, for messages.
+    names : tuple of str or None
+        Column names of X.
+    n_features : int
+        Columns of X.
+    grouped, labelled : bool
+        Whether there are sensitive features, and whether y counts.
+    missing, combine
+        See `encode_groups`.
+    """
+
+    user: str
+    names: tuple[str, ...] | None
+    n_features: int
+    grouped: bool
+    labelled: bool
+    missing: Literal["error", "unlabelled"]
+    combine: Literal["separate", "intersection"]
+
+
+class CheckedBlock(NamedTuple):
+    """One block of rows, checked; X is None in a block read for its labels alone."""
+
+    X: Any
+    groups: Groups
+    sample_weight: Floats | None
+    stratum: Attribute | None
+
+    @property
+    def arguments(self) -> tuple[Any, Groups, Floats | None, Attribute | None]:
+        """What `split_into_cells` takes."""
+        return self.X, self.groups, self.sample_weight, self.stratum
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Numbers of rows by label.
+
+    Parameters
+    ----------
+    n_rows : int
+        All rows.
+    weighted_rows : int
+        Rows of positive weight.
+    names : tuple of str
+        The attributes; the label y, if it counts, comes last.
+    counts : tuple of Counter
+        For each of them rows per label.
+    """
+
+    n_rows: int
+    weighted_rows: int
+    names: tuple[str, ...]
+    counts: tuple[Counter[Label], ...]
+
+    @classmethod
+    def of(cls, rows: CheckedBlock) -> Tally:
+        """Count the rows of a block."""
+        attributes = rows.groups.attributes + (() if rows.stratum is None else (rows.stratum,))
+        n, w = rows.groups.n_samples, rows.sample_weight
+        return cls(
+            n,
+            n if w is None else int(np.count_nonzero(w)),
+            tuple(a.name for a in attributes),
+            tuple(Counter(dict(zip(a.levels, a.counts.tolist(), strict=True))) for a in attributes),
+        )
+
+    def merge(self, other: Tally) -> Tally:
+        """Return the counts of both sets of rows."""
+        if self.names != other.names:
+            raise ValueError(
+                f"sensitive_features has the attributes {list(self.names)} in one block of rows, "
+                f"and {list(other.names)} in another."
+            )
+        return Tally(
+            self.n_rows + other.n_rows,
+            self.weighted_rows + other.weighted_rows,
+            self.names,
+            tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
+        )
+
+
+class _Partial(NamedTuple):
+    tally: Tally
+    summary: Any
+
+
+class CellIndex(NamedTuple):
+    """Where in a block each cell first has a row, among those of positive weight."""
+
+    tally: Tally
+    first_rows: dict[CellKey, int]
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedRows:
+    """Rows on a cluster, as delayed blocks.
+
+    Parameters
+    ----------
+    blocks : tuple of Delayed
+        `Block` values in row order.
+    labels : tuple of Delayed
+        The same without X; see `fairpca.data.dask_input.DaskTable`.
+    rules : BlockRules
+        How they are checked, where they lie.
+    """
+
+    blocks: tuple[Any, ...]
+    labels: tuple[Any, ...]
+    rules: BlockRules
+
+    def summarise(
+        self, empty: GroupMoments | GroupSketch, *, decay: float = 1.0
+    ) -> tuple[Tally, Any]:
+        """Return the counts and the summary of all rows, in one pass.
+
+        Parameters
+        ----------
+        empty : GroupMoments or GroupSketch
+            The summary of no rows.
+        decay : float
+            See `SummaryStream`.
+        """
+        nodes = self.each(_summarise, empty, decay)
+        if decay == 1 and isinstance(empty, GroupMoments):  # sums, in whatever order
+            merged = local_reduce(nodes, functools.partial(_merge_partials, decay=1.0))
+        else:
+            merged = tree_reduce(nodes, functools.partial(_merge_partials, decay=decay))
+        if merged.tally.n_rows and not merged.summary.is_finite():
+            raise ValueError(explain_nonfinite(np.zeros((0, 1)), None))
+        return merged.tally, merged.summary
+
+    def index_cells(self) -> list[CellIndex]:
+        """Read the labels, and return where each block's cells are."""
+        return list(compute(self.each(_index_cells, blocks=self.labels)))
+
+    def each(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        blocks: Sequence[Any] | None = None,
+        per_block: Mapping[int, tuple[Any, ...]] | None = None,
+    ) -> list[Any]:
+        """Return delayed ``function(block, rules, number, *arguments)`` for every block.
+
+        With `per_block` only for the blocks it names, with its further arguments at the end.
+        """
+        call, blocks = dask_module().delayed(function), blocks or self.blocks
+        rules, extra = _shared(self.rules), [_shared(a) for a in arguments]
+        own = dict.fromkeys(range(len(blocks)), ()) if per_block is None else per_block
+        return [call(blocks[i], rules, i, *extra, *more) for i, more in own.items()]
+
+
+def _shared(value: Any) -> Any:
+    """Return a value as one node of the graph, sent to each worker once."""
+    return dask_module().delayed(value, pure=False, traverse=False)
+
+
+def check_block(
+    block: Block, rules: BlockRules, number: int, *, labels_only: bool = False
+) -> CheckedBlock:
+    """Check one block where it lies, and encode its labels.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As an estimator does on one machine; the message also says in which block.
+    """
+    try:
+        if labels_only:
+            X, index = None, block.X if hasattr(block.X, "is_unique") else None
+            n = block.X if index is None else len(index)
+        else:
+            index, X = index_of(block.X), _check_matrix(block.X, rules)
+            n = X.shape[0]
+        groups = Groups((), n)
+        if rules.grouped:
+            groups = encode_groups(
+                block.sensitive_features,
+                n_samples=n,
+                index=index,
+                min_groups=None,
+                missing=rules.missing,
+                combine=rules.combine,
+            )
+        weight = _check_weight(align_to_index(block.sample_weight, index, "sample_weight"), n)
+        stratum = encode_label(block.y, groups, index) if rules.labelled else None
+    except (ValueError, TypeError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"in block {number} of the rows (counted from 0): {error}") from error
+    return CheckedBlock(X, groups, weight, stratum)
+
+
+def _check_matrix(X: Any, rules: BlockRules) -> Any:
+    X = as_matrix(X, user=rules.user)
+    names = getattr(X, "columns", None)
+    if rules.names is not None and names is not None and list(names) != list(rules.names):
+        raise ValueError(f"X has the columns {list(names)}, not {list(rules.names)}.")
+    X = check_array(
+        X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, ensure_min_samples=0
+    )
+    if X.shape[1] != rules.n_features:
+        raise ValueError(f"X has {X.shape[1]} columns, not {rules.n_features}.")
+    return X if X.dtype.kind in _REAL else X.astype(np.float64)
+
+
+def _check_weight(weight: Any, n: int) -> Floats | None:
+    if weight is None:
+        return None
+    w: NDArray[np.float64] = np.asarray(weight, dtype=np.float64)
+    if w.shape != (n,):
+        raise ValueError(f"sample_weight has shape {w.shape}, not ({n},).")
+    if not np.isfinite(w).all() or (w < 0).any():
+        raise ValueError("sample_weight has negative, infinite or missing values.")
+    return w
+
+
+def nonfinite_error(X: Any, rules: BlockRules, number: int) -> ValueError:
+    """Return the error for a block whose sums are not finite."""
+    reason = explain_nonfinite(X, rules.names)
+    return ValueError(f"in block {number} of the rows (both counted from 0): {reason}")
+
+
+def _summarise(
+    block: Block, rules: BlockRules, number: int, empty: GroupMoments | GroupSketch, decay: float
+) -> _Partial:
+    rows = check_block(block, rules, number)
+    stream = SummaryStream.into(empty, decay=decay)
+    X, groups, weight, stratum = rows.arguments
+    with np.errstate(over="ignore", invalid="ignore"):  # looked at by the stream
+        finite = not X.shape[0] or stream.absorb(X, groups, weight, stratum=stratum)
+    if not finite:
+        raise nonfinite_error(X, rules, number)
+    return _Partial(Tally.of(rows), stream.current())
+
+
+def _merge_partials(parts: list[_Partial], *, decay: float) -> _Partial:
+    tally, summary = parts[0]
+    for part in parts[1:]:
+        older = summary if decay == 1 else summary.scaled(decay**part.tally.n_rows)
+        tally, summary = tally.merge(part.tally), older.merge(part.summary)
+    return _Partial(tally, summary)
+
+
+def _index_cells(block: Block, rules: BlockRules, number: int) -> CellIndex:
+    rows = check_block(block, rules, number, labels_only=True)
+    n = rows.groups.n_samples
+    cells = split_into_cells(np.zeros((n, 0)), *rows.arguments[1:])
+    codes, first = np.unique(cells.codes, return_index=True)
+    places = {cells.keys[code]: int(row) for code, row in zip(codes, first, strict=True)}
+    return CellIndex(Tally.of(rows), places)
