@@ -5,6 +5,7 @@ An estimator's ``fit`` tells its story in four verbs: validate, summarise, solve
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -27,6 +28,7 @@ from fairpca.data.groups import (
     align_to_index,
     encode_groups,
     label_attribute,
+    label_key,
     level_array,
 )
 from fairpca.data.matrix import as_matrix, index_of
@@ -73,27 +75,28 @@ class CheckedRows:
     strata: tuple[Any, ...]
 
     def of_positive_weight(self) -> CheckedRows:
-        """Return the rows whose weight is not 0, with weights at most 1: their scale is free.
+        """Return the rows whose weight is not 0; weights near the ends of float64 are rescaled.
 
-        Raises
-        ------
-        ValueError
-            If an attribute then has a single group left.
+        Warns of groups that have no such row, and raises ValueError if fewer than two are left.
         """
         w = self.sample_weight
         if w is None:
             return self
-        w = w / w.max()
+        if not 1e-100 < w.max() < 1e100:
+            w = w / w.max()
         if np.all(w > 0):
             return replace(self, sample_weight=w)
         kept = np.flatnonzero(w > 0)
         groups = self.groups.take(kept)
-        for attribute in groups.attributes:
-            if len(attribute.levels) < 2:
-                raise ValueError(
-                    f"sensitive_features column {attribute.name!r} has fewer than two groups among "
-                    f"the {len(kept)} rows of positive sample_weight "
-                    f"({', '.join(map(repr, attribute.levels))})."
+        for given, left in zip(self.groups.attributes, groups.attributes, strict=True):
+            present = set(map(label_key, left.levels))
+            absent = [level for level in given.levels if label_key(level) not in present]
+            what = f"{given.name!r} has groups without any positive sample_weight: {absent}"
+            if len(left.levels) < 2:
+                raise ValueError(f"{what}; at least 2 groups are needed for a comparison.")
+            if absent:
+                warnings.warn(
+                    f"{what}. They are left out, as if absent.", UserWarning, stacklevel=4
                 )
         stratum = self.stratum
         if stratum is not None:

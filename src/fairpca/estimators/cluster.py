@@ -87,14 +87,14 @@ def counted_rows(
     ValueError
         If there are too few rows, or an attribute has only one group.
     """
-    n, d = tally.n_rows, partitions.rules.n_features
+    n, d = tally.weighted_rows, partitions.rules.n_features
+    if tally.n_rows and not n:
+        raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
     if n < 2:
         raise ValueError(
             f"Found array with {n} sample(s) (shape=({n}, {d})) while a minimum of 2 is required "
             f"by {type(estimator).__name__}."
         )
-    if tally.weighted_rows == 0:
-        raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
     attributes = []
     for name, counts in zip(tally.names, tally.counts, strict=True):
         levels = sorted_labels(counts)
@@ -128,15 +128,15 @@ def fit_on_cluster(model: Any, X: Any, y: Any, sensitive_features: Any, sample_w
     index = partitions.index_cells()
     tally = functools.reduce(Tally.merge, (part.tally for part in index))
     rows = counted_rows(model, partitions, meta, tally)
-    model._begin(rows, n_rows=tally.n_rows)
+    model._begin(rows, n_rows=tally.weighted_rows)
     stream = model._stream
     if isinstance(stream, NoisyPower):
-        for number in range(model._passes(tally.n_rows)):
+        for number in range(model._passes(tally.weighted_rows)):
             if number and not model._another_pass():
                 break
             absorb_partitions(stream, partitions, index)
     else:
         stream.summary = partitions.summarise(stream.summary, decay=stream.decay)[1]
-    model.n_samples_seen_ = tally.n_rows
+    model.n_samples_seen_ = tally.weighted_rows
     model.phase_ = model._phase()
     model._finish()

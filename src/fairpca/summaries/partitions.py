@@ -93,7 +93,7 @@ class Tally:
     names : tuple of str
         The attributes; the label y, if it counts, comes last.
     counts : tuple of Counter
-        For each of them rows per label.
+        For each of them rows of positive weight per label.
     """
 
     n_rows: int
@@ -106,6 +106,8 @@ class Tally:
         """Count the rows of a block."""
         attributes = rows.groups.attributes + (() if rows.stratum is None else (rows.stratum,))
         n, w = rows.groups.n_samples, rows.sample_weight
+        if w is not None and not np.all(w > 0):  # rows of weight 0 are as if absent
+            attributes = Groups(attributes, n).take(np.flatnonzero(w > 0)).attributes
         return cls(
             n,
             n if w is None else int(np.count_nonzero(w)),
