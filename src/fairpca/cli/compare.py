@@ -50,6 +50,7 @@ def compare(
     criterion: Annotated[str, options.CRITERION] = "demographic_parity",
     positive_label: Annotated[str | None, options.POSITIVE_LABEL] = None,
     missing: Annotated[str, options.MISSING] = "error",
+    na_values: Annotated[list[str] | None, options.NA_VALUES] = None,
     max_categories: Annotated[int | None, options.MAX_CATEGORIES] = None,
     test_size: Annotated[
         float, typer.Option(min=0.01, max=0.99, help="Share of rows held out to measure on.")
@@ -96,7 +97,9 @@ def compare(
         check_target(path)
     if csv is not None:
         options.checked("--csv", output_suffix, csv)
-    given, parts = load_parts(data, sensitive, label, drop, bins, keep_sensitive=keep_sensitive)
+    given, parts = load_parts(
+        data, sensitive, label, drop, bins, keep_sensitive=keep_sensitive, na_values=na_values
+    )
     positive = None
     if parts.label is not None:
         positive = options.match_label(parts.label, positive_label, given.positive)

@@ -91,6 +91,7 @@ def fit(
         typer.Option(help="Rows without group label: error, or unlabelled (in no group)."),
     ] = "error",
     missing: Annotated[str, options.MISSING] = "error",
+    na_values: Annotated[list[str] | None, options.NA_VALUES] = None,
     scale: Annotated[
         bool, typer.Option("--scale/--no-scale", help="Standardise numeric columns.")
     ] = True,
@@ -178,10 +179,14 @@ def fit(
         max_categories=max_categories,
     )
     named = (data, sensitive, label, drop, bins)
-    opened = open_parts(*named, keep_sensitive=keep_sensitive) if streaming else None
+    opened = (
+        open_parts(*named, keep_sensitive=keep_sensitive, na_values=na_values)
+        if streaming
+        else None
+    )
     known = None
     if opened is None:
-        given, parts = load_parts(*named, keep_sensitive=keep_sensitive)
+        given, parts = load_parts(*named, keep_sensitive=keep_sensitive, na_values=na_values)
         roles, title, known, labels = parts.roles, given.title, given.positive, parts.label
     else:
         table, roles = opened
@@ -201,6 +206,7 @@ def fit(
         "label": roles.label,
         "not_features": dict(roles.excluded),
         "data": title,
+        "na_values": list(na_values or ()),
     }
     save_model(estimator, output, encoder=encoder, details=details)
     _report(output, estimator, encoder, roles)

@@ -19,6 +19,7 @@ __all__ = [
     "LABEL",
     "MAX_CATEGORIES",
     "MISSING",
+    "NA_VALUES",
     "POSITIVE_LABEL",
     "SEED",
     "SENSITIVE",
@@ -62,6 +63,12 @@ POSITIVE_LABEL = typer.Option(
 )
 MISSING = typer.Option(
     help="Missing feature values: error, or impute (the mean; for text a category of its own)."
+)
+NA_VALUES = typer.Option(
+    "--na-values",
+    metavar="TEXT",
+    help="What stands for a missing value in a CSV file, such as NA, besides the empty field. "
+    "Repeatable.",
 )
 MAX_CATEGORIES = typer.Option(
     min=2, help="The most values a text column may have, each of which becomes a feature."

@@ -16,6 +16,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpca.data.advice import AdviceError, Setting
+
 __all__ = [
     "Attribute",
     "Groups",
@@ -307,10 +309,11 @@ def _attribute(name: str, values: NDArray[Any], missing: str) -> Attribute:
     n_missing = int(np.count_nonzero(codes < 0))
     if n_missing and missing == "error":
         first = int(np.argmax(codes < 0))
-        raise ValueError(
+        raise AdviceError(
             f"sensitive_features column {name!r} has {n_missing} missing labels (first in row "
-            f"{first}). Fill them in, drop those rows, or set missing_groups='unlabelled' to let "
-            "them count for the covariance but for no group."
+            f"{first}). Fill them in, drop those rows, or set ",
+            Setting("missing_groups", "unlabelled"),
+            " to let them count for the covariance but for no group.",
         )
     return Attribute(name, levels, codes)
 
