@@ -34,6 +34,8 @@ class Input:
         What to call it.
     sensitive, label, positive, drop
         The bundled data set's own roles; empty for a file.
+    remarks : tuple of str
+        What to know about how a file was taken.
     """
 
     table: pa.Table
@@ -42,6 +44,7 @@ class Input:
     label: str | None = None
     positive: Any = None
     drop: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
 def load_input(data: str | None, sensitive: Sequence[str], na_values: Sequence[str] = ()) -> Input:
@@ -58,7 +61,8 @@ def load_input(data: str | None, sensitive: Sequence[str], na_values: Sequence[s
         source = open_table(data, na_values=na_values)
         for remark in source.notes:
             note(f"{data}: {remark}.")
-        return Input(source.read(_columns_needed(source, sensitive)), Path(data).name)
+        table = source.read(_columns_needed(source, sensitive))
+        return Input(table, Path(data).name, remarks=source.notes)
     if na_values:
         raise typer.BadParameter("bundled data need none.", param_hint="--na-values")
     return _bundled(known[name], sensitive)

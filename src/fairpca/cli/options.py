@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ __all__ = [
     "check_distinct",
     "checked",
     "choice",
+    "few",
     "match_label",
     "parse_components",
 ]
@@ -149,6 +150,12 @@ def check_distinct(output: Path, *inputs: str | Path) -> None:
             raise typer.BadParameter(
                 f"{output} is also the input; give another name.", param_hint="--output"
             )
+
+
+def few(texts: Sequence[str], most: int = 12) -> str:
+    """Join texts with commas, the first few where there are many."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
 def match_label(label: Any, wanted: str | None, known: Any, *, required: bool = False) -> Any:

@@ -1,7 +1,8 @@
 """CSV and TSV text, by pyarrow's reader.
 
-Only the empty field is missing, and what the user says is (`na_values`). A column is a number, a yes/no value or a date where *every* one
-of its values is; otherwise it is text, kept letter by letter.
+Only the empty field is missing, and what the user says is (`na_values`). A column is a number, a
+yes/no value or a date where *every* one of its values is; otherwise it is text, kept letter by
+letter.
 """
 
 from __future__ import annotations
