@@ -272,7 +272,7 @@ def _say_loadings(estimator: Any, names: list[str]) -> None:
     more = len(estimator.components_) - SHOWN_COMPONENTS
     if more > 0:
         say(f"  … and {more} more component{'s' if more > 1 else ''}")
-    removed = getattr(estimator, "unfair_subspace_", ())
+    removed: Any = getattr(estimator, "unfair_subspace_", ())
     if len(removed):
         say(f"  proxies     {describe_span(removed, names, 6)} (what the removed part consists of)")
 
