@@ -68,6 +68,27 @@ FIT_CASES = {
     "k too large": (["people.csv", *FIT, "-k", "50"], BAD_INPUT, "n_components=50"),
     "k is a word": (["people.csv", *FIT, "-k", "many"], USAGE, "'many' is neither"),
     "k is zero": (["people.csv", *FIT, "-k", "0"], USAGE, "'0' is neither"),
+    "an identifier as group": (
+        ["people.csv", "-s", "id", "-o", "out.fairpca"],
+        BAD_INPUT,
+        "'id' has 400 different labels in 400 rows",
+    ),
+    "drop and sensitive": (["people.csv", *FIT, "-d", "sex"], USAGE, "also given as --sensitive"),
+    "dates, in words of the command line": (
+        ["dates.csv", *FIT[:2], *FIT[-2:]],
+        BAD_INPUT,
+        "--drop b",
+    ),
+    "gaps, in words of the command line": (
+        ["gaps.csv", *FIT[:2], *FIT[-2:]],
+        BAD_INPUT,
+        "--missing impute",
+    ),
+    "groups, in words of the command line": (
+        ["nosex.csv", *FIT[:2], *FIT[-2:]],
+        BAD_INPUT,
+        "--missing-groups unlabelled",
+    ),
     "bad edges": (["people.csv", *FIT, "--bin", "age=x"], USAGE, "COLUMN=edge"),
     "bad method": (["people.csv", *FIT, "--method", "magic"], USAGE, "moment-matching"),
     "bad criterion": (["people.csv", *FIT, "--criterion", "x"], USAGE, "demographic_parity"),

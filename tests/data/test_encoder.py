@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -74,6 +74,7 @@ def test_unscaled():
 
 
 @given(st.lists(st.integers(1, 80), min_size=1, max_size=6), st.booleans())
+@example(sizes=[17, 1], gaps=True)  # a block without any value in a column
 def test_blocks_equal_the_whole(sizes, gaps):
     data = people(sum(sizes), seed=len(sizes))
     table = pa.table(data)
@@ -154,7 +155,7 @@ def test_missing_values_are_imputed():
 def test_unseen_text_is_zeros_and_a_warning():
     encoder = TableEncoder().fit({"job": ["a", "b"], "x": [1, 2]})
     table = {"job": ["c", "a", "c"], "x": [1, 2, 3]}
-    with pytest.warns(UserWarning, match=r"2 unseen values.*'job' has 'c' \(2 rows\)"):
+    with pytest.warns(UserWarning, match=r"one value .* column 'job' has 'c' \(2 rows\)"):
         encoded = encoder.transform(table)
     np.testing.assert_array_equal(encoded[:, 1:], [[0, 0], [1, 0], [0, 0]])
     with pytest.raises(ValueError, match="column 'job' has the value 'c'"):
@@ -202,7 +203,7 @@ def test_bad_columns_are_named(case):
 def test_identifiers_are_refused_or_warned_of():
     with pytest.raises(ValueError, match=r"'id' has 1000 different values.*identifier"):
         TableEncoder().fit({"id": [f"n{i}" for i in range(1000)]})
-    with pytest.raises(ValueError, match=r"'pay' has .* Most are numbers.*'NA'"):
+    with pytest.raises(ValueError, match=r"'pay' holds numbers, but not in 10 of 1000 rows: 'NA'"):
         TableEncoder().fit({"pay": [*map(str, range(990)), *["NA"] * 10]})
     with pytest.warns(UserWarning, match="'stars' is taken as text because of 'NA'"):
         TableEncoder().fit({"stars": ["1", "2", "3", "4", "NA"]})
@@ -224,3 +225,52 @@ def test_bad_tables():
         TableEncoder().fit(pa.table({"a": pa.array([], pa.int64())}))
     with pytest.raises(ValueError, match="missing must be one of"):
         TableEncoder(missing="drop").fit({"a": [1, 2]})
+
+
+def test_all_problems_of_a_table_at_once():
+    n = 200
+    table = {
+        "when": [dt.date(2020, 1, 1)] * n,
+        "gaps": [None, *map(float, range(1, n))],
+        "name": [f"n{i}" for i in range(n)],
+        "pay": [*map(str, range(n - 3)), "NA", "n/a", "NA"],
+        "rent": [*["56,185"] * 120, *map(str, range(n - 120))],
+        "fine": np.arange(n) % 7,
+        "country": np.array(["NA", "DE", "FR"])[np.arange(n) % 3],  # Namibia
+    }
+    with pytest.raises(ValueError, match="5 problems with the columns") as caught:
+        TableEncoder().fit(table)
+    message = str(caught.value)
+    assert "column 'when' holds dates" in message
+    assert "'gaps' (1), in 200 rows" in message
+    assert "column 'name' has 200 different values in 200 rows" in message
+    assert "not in 3 of 200 rows: 'NA' in rows 198, 200; 'n/a' in row 199." in message
+    assert "without thousands separators, 56185 for 56,185" in message
+    assert "fine" not in message
+    assert "country" not in message
+    assert message.splitlines()[-1] == (
+        "All at once: drop='when' drop='name' na_values='NA' na_values='n/a' missing='impute'"
+    )
+    encoder = TableEncoder(categorical=["pay"]).fit({"pay": ["1"] * 99 + ["3+"]})
+    assert encoder.categories_ == {"pay": ("1", "3+")}
+
+
+def test_set_output():
+    data = people()
+    plain = TableEncoder().fit_transform(data)
+    for kind, frame in (("pandas", pd.DataFrame), ("polars", pl.DataFrame)):
+        encoder = TableEncoder().set_output(transform=kind)
+        out = encoder.fit_transform(frame(data))
+        assert isinstance(out, frame)
+        assert list(out.columns) == encoder.get_feature_names_out().tolist()
+        np.testing.assert_array_equal(out.to_numpy(), plain)
+        np.testing.assert_array_equal(encoder.transform(frame(data)).to_numpy(), plain)
+    rows = pd.DataFrame(data).iloc[5:9]
+    found = TableEncoder().set_output(transform="pandas").fit(pd.DataFrame(data)).transform(rows)
+    assert found.index.tolist() == [5, 6, 7, 8]
+
+
+def test_public_names_are_listed():
+    import fairpca.data
+
+    assert {"TableEncoder", "open_table", "read_table"} <= set(dir(fairpca.data))

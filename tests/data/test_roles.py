@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fairpca.data.roles import assign_roles, parse_edges, split_table
+from fairpca.data.roles import assign_roles, check_attributes, parse_edges, split_table
 
 TABLE = pa.table(
     {
@@ -83,3 +83,19 @@ def test_impossible_roles():
     table = pa.table({"y": ["a", None], "s": ["f", "m"], "x": [1, 2]})
     with pytest.raises(ValueError, match="label column 'y' has 1 missing"):
         split_table(table, assign_roles(table.column_names, sensitive=["s"], label="y"))
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_labels", "refused"),
+    [(5000, 5000, True), (30, 16, True), (30, 10, False), (900, 60, True), (3000, 60, False)],
+)
+def test_names_are_no_groups(n_rows, n_labels, refused):
+    labels = [f"n{i % n_labels}" for i in range(n_rows)]
+    table = pa.table({"who": labels, "x": np.arange(n_rows)})
+    found = split_table(table, assign_roles(table.column_names, sensitive=["who"]))
+    if not refused:
+        check_attributes(found)
+        return
+    message = rf"'who' has {n_labels} different labels in {n_rows} rows.*drop='who'"
+    with pytest.raises(ValueError, match=message):
+        check_attributes(found)

@@ -9,7 +9,7 @@ import typer
 
 from fairpca.cli import options
 from fairpca.cli.console import command, note, out, plain, say
-from fairpca.cli.inputs import load_parts
+from fairpca.cli.inputs import DEFAULT_DATASET, load_parts
 
 if TYPE_CHECKING:
     from fairpca.report.result import Comparison
@@ -51,6 +51,7 @@ def compare(
     criterion: Annotated[str, options.CRITERION] = "demographic_parity",
     positive_label: Annotated[str | None, options.POSITIVE_LABEL] = None,
     missing: Annotated[str, options.MISSING] = "error",
+    na_values: Annotated[list[str] | None, options.NA_VALUES] = None,
     max_categories: Annotated[int | None, options.MAX_CATEGORIES] = None,
     test_size: Annotated[
         float, typer.Option(min=0.01, max=0.99, help="Share of rows held out to measure on.")
@@ -98,7 +99,9 @@ def compare(
             check_target(path)
     if csv is not None:
         options.checked("--csv", output_suffix, csv)
-    given, parts = load_parts(data, sensitive, label, drop, bins, keep_sensitive=keep_sensitive)
+    given, parts = load_parts(
+        data, sensitive, label, drop, bins, keep_sensitive=keep_sensitive, na_values=na_values
+    )
     positive = None
     if parts.label is not None:
         positive = options.match_label(parts.label, positive_label, given.positive)
@@ -122,7 +125,13 @@ def compare(
             seed=seed,
         ),
         title=given.title,
-    )
+        arguments=_fit_arguments(
+            data, sensitive, label, drop, bins, categorical, na_values,
+            missing=missing, keep_sensitive=keep_sensitive, max_categories=max_categories,
+            seed=seed,
+        ),
+        remarks=given.remarks,
+    )  # fmt: skip
     _show(comparison)
     if csv is not None:
         write_table(to_table(comparison), csv)
@@ -134,11 +143,43 @@ def compare(
         say(f"Page written to {html}")
 
 
+def _fit_arguments(
+    data: str | None,
+    sensitive: list[str] | None,
+    label: str | None,
+    drop: list[str] | None,
+    bins: list[str] | None,
+    categorical: list[str] | None,
+    na_values: list[str] | None,
+    *,
+    keep_sensitive: bool,
+    missing: str,
+    max_categories: int | None,
+    seed: int,
+) -> tuple[str, ...]:
+    """Write the table and the roles of its columns as `fairpca fit` takes them."""
+    words = [data or DEFAULT_DATASET.replace("_", "-")]
+    for option, values in (
+        ("--sensitive", sensitive),
+        ("--label", [label] if label else None),
+        ("--drop", drop),
+        ("--bin", bins),
+        ("--categorical", categorical),
+        ("--na-values", na_values),
+        ("--missing", [missing] if missing != "error" else None),
+        ("--max-categories", [str(max_categories)] if max_categories else None),
+        ("--seed", [str(seed)] if seed else None),
+    ):
+        for value in values or ():
+            words += [option, value]
+    return (*words, *(["--keep-sensitive"] if keep_sensitive else []))
+
+
 def _show(comparison: Comparison) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from fairpca.report.cells import columns_of
+    from fairpca.report.cells import columns_of, headlines
 
     columns = [column for column in columns_of(comparison) if not column.wide_only]
     say(
@@ -146,7 +187,7 @@ def _show(comparison: Comparison) -> None:
         f"{comparison.n_features} features, {comparison.settings.n_components} components"
     )
     for attribute, counts in comparison.group_counts.items():
-        shown = ", ".join(f"{level} ({n})" for level, n in counts.items())
+        shown = options.few([f"{level} ({n})" for level, n in counts.items()])
         say(f"Groups by {attribute}: {shown}")
     if comparison.label is not None:
         say(f"Label {comparison.label}, positive value {comparison.settings.pos_label}")
@@ -159,7 +200,15 @@ def _show(comparison: Comparison) -> None:
         table.add_row(*cells)
     out().print(table)
     say("Leakage is an area under the ROC curve, chance 0.50. Plain PCA is before, the rest after.")
+    for line in headlines(comparison):
+        say(line)
+    say("To fit one of these to all rows:")
+    for method in comparison.methods:
+        if not method.problem:
+            say(f"  {method.name + ':':17} {comparison.fit_command(method)}")
     for method in comparison.methods:
         if method.problem:
             note(f"{method.name} could not be fitted: {method.problem}")
+        if method.remark:
+            note(f"{method.name}: {method.remark}")
     note(comparison.roles)

@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fairpca.cli.errors import INTERRUPTED, explain
+from fairpca.cli.errors import INTERRUPTED, explain, worded
 
 __all__ = ["command", "debug_wanted", "err", "note", "out", "plain", "say"]
 
@@ -97,9 +97,10 @@ def _notes() -> Iterator[None]:
     seen: set[str] = set()
 
     def show(message: Any, category: type[Warning], *args: Any, **kwargs: Any) -> None:
-        if str(message) not in seen:
-            seen.add(str(message))
-            note(message)
+        text = worded(message)
+        if text not in seen:
+            seen.add(text)
+            note(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")

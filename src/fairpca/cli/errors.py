@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairpca.data.advice import Setting
 
 __all__ = [
     "BAD_INPUT",
@@ -14,6 +19,7 @@ __all__ = [
     "USAGE",
     "explain",
     "missing_extra",
+    "worded",
 ]
 
 INTERNAL = 1
@@ -22,6 +28,14 @@ BAD_INPUT = 3
 BAD_OUTPUT = 4
 INTERRUPTED = 130
 
+OPTIONS = {
+    "pos_label": "--positive-label",
+    "unseen": "--strict",
+    "edges": "--bin",
+    "random_state": "--seed",
+}
+"""Options that are not called like their parameter."""
+
 MISSING_EXTRAS = frozenset(["typer", "rich", "plotly", "jinja2", "fairlearn", "pandas"])
 """What `pip install "fairpca[cli]"` brings beyond the library itself."""
 
@@ -29,6 +43,25 @@ MISSING_EXTRAS = frozenset(["typer", "rich", "plotly", "jinja2", "fairlearn", "p
 def missing_extra(name: str) -> str:
     """Say how to get a package that only the command line needs."""
     return f'The command line needs {name}, which is not installed: pip install "fairpca[cli]"'
+
+
+def worded(message: Any) -> str:
+    """Return a message with the settings it advises written as this command's options."""
+    worded = getattr(message, "worded", None)
+    return str(message) if worded is None else str(worded(option))
+
+
+def option(setting: Setting) -> str:
+    """Write a setting as an option, or as one of `fairpca fit` where this command has none."""
+    import click
+
+    name = OPTIONS.get(setting.name, f"--{setting.name.replace('_', '-')}")
+    if name == "--strict":
+        return "without --strict"
+    text = name if setting.value is None else f"{name} {shlex.quote(str(setting.value))}"
+    context = click.get_current_context(silent=True)
+    known = {o for p in context.command.params for o in p.opts} if context else {name}
+    return text if name in known else f"fairpca fit {text}"
 
 
 def explain(error: BaseException) -> tuple[int, str]:
@@ -46,7 +79,7 @@ def explain(error: BaseException) -> tuple[int, str]:
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
         return BAD_INPUT, str(error)
     if isinstance(error, ValueError | TypeError) and _is_deliberate(error):
-        return BAD_INPUT, str(error)
+        return BAD_INPUT, worded(error)
     if isinstance(error, MemoryError):
         return INTERNAL, "Not enough memory for this table. Use fewer rows or columns."
     return INTERNAL, (

@@ -25,6 +25,7 @@ METHODS = {
     "multigroup": "MultigroupPCA",
     "worst-group": "WorstGroupPCA",
 }
+SHOWN_COMPONENTS = 5
 LOSSES = ("marginal", "reconstruction", "variance", "nash")
 UNUSED = {
     "n_unfair": 0,
@@ -93,6 +94,7 @@ def fit(
         typer.Option(help="Rows without group label: error, or unlabelled (in no group)."),
     ] = "error",
     missing: Annotated[str, options.MISSING] = "error",
+    na_values: Annotated[list[str] | None, options.NA_VALUES] = None,
     scale: Annotated[
         bool, typer.Option("--scale/--no-scale", help="Standardise numeric columns.")
     ] = True,
@@ -181,10 +183,11 @@ def fit(
         max_categories=max_categories,
     )
     named = (data, sensitive, label, drop, bins)
-    opened = open_parts(*named, keep_sensitive=keep_sensitive) if streaming else None
+    reading: Any = {"keep_sensitive": keep_sensitive, "na_values": na_values}
+    opened = open_parts(*named, **reading) if streaming else None
     known = None
     if opened is None:
-        given, parts = load_parts(*named, keep_sensitive=keep_sensitive)
+        given, parts = load_parts(*named, **reading)
         roles, title, known, labels = parts.roles, given.title, given.positive, parts.label
     else:
         table, roles = opened
@@ -204,6 +207,7 @@ def fit(
         "label": roles.label,
         "not_features": dict(roles.excluded),
         "data": title,
+        "na_values": list(na_values or ()),
     }
     save_model(estimator, output, encoder=encoder, details=details)
     _report(output, estimator, encoder, roles)
@@ -242,12 +246,16 @@ def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
         f"  features    {encoder.n_features_out_} from {len(roles.features)} columns",
     )
     for name, levels in estimator.groups_.items():
-        counts = estimator.group_counts_[name]
-        shown = ", ".join(f"{plain(level)} ({n})" for level, n in zip(levels, counts, strict=True))
-        say(f"  groups      {name}: {shown}")
+        counts = zip(levels, estimator.group_counts_[name], strict=True)
+        say(
+            f"  groups      {name}: {options.few([f'{plain(level)} ({n})' for level, n in counts])}"
+        )
     if hasattr(estimator, "unfair_subspace_"):
         removed = len(estimator.unfair_subspace_)
-        say(f"  removed     {removed} directions that tell groups apart")
+        if removed == 1:
+            say("  removed     1 direction that tells groups apart")
+        else:
+            say(f"  removed     {removed} directions that tell groups apart")
     if hasattr(estimator, "mmd_squared_"):
         say(f"  distance    MMD² between groups {estimator.mmd_squared_:.3g} on these rows")
     if hasattr(estimator, "certified_"):
@@ -255,10 +263,25 @@ def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
     say(
         f"  kept        {estimator.n_components_} components, {share:.1f} % of the variance",
     )
+    _say_loadings(estimator, encoder.get_feature_names_out().tolist())
     if encoder.n_missing_:
         filled = ", ".join(f"{name} ({n})" for name, n in encoder.n_missing_.items())
         note(f"missing values were filled in: {filled}.")
     note(roles.describe())
+
+
+def _say_loadings(estimator: Any, names: list[str]) -> None:
+    """Say which features the components, and what was removed, mostly consist of."""
+    from fairpca.report.loadings import describe_direction, describe_span
+
+    for k, component in enumerate(estimator.components_[:SHOWN_COMPONENTS]):
+        say(f"  component {k + 1} {describe_direction(component, names)}")
+    more = len(estimator.components_) - SHOWN_COMPONENTS
+    if more > 0:
+        say(f"  … and {more} more component{'s' if more > 1 else ''}")
+    removed: Any = getattr(estimator, "unfair_subspace_", ())
+    if len(removed):
+        say(f"  proxies     {describe_span(removed, names, 6)} (what the removed part consists of)")
 
 
 def _certificate(estimator: Any) -> str:

@@ -34,6 +34,8 @@ class Input:
         What to call it.
     sensitive, label, positive, drop
         The bundled data set's own roles; empty for a file.
+    remarks : tuple of str
+        What to know about how a file was taken.
     """
 
     table: pa.Table
@@ -42,9 +44,10 @@ class Input:
     label: str | None = None
     positive: Any = None
     drop: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
-def load_input(data: str | None, sensitive: Sequence[str]) -> Input:
+def load_input(data: str | None, sensitive: Sequence[str], na_values: Sequence[str] = ()) -> Input:
     """Read a file, or the bundled data set of that name (German credit without any).
 
     A file of the same name comes first.
@@ -55,10 +58,13 @@ def load_input(data: str | None, sensitive: Sequence[str]) -> Input:
     known = {info.name: info for info in bundle.list_datasets()}
     name = (data or DEFAULT_DATASET).replace("-", "_")
     if data is not None and (Path(data).exists() or name not in known):
-        source = open_table(data)
+        source = open_table(data, na_values=na_values)
         for remark in source.notes:
             note(f"{data}: {remark}.")
-        return Input(source.read(_columns_needed(source, sensitive)), Path(data).name)
+        table = source.read(_columns_needed(source, sensitive))
+        return Input(table, Path(data).name, remarks=source.notes)
+    if na_values:
+        raise typer.BadParameter("bundled data need none.", param_hint="--na-values")
     return _bundled(known[name], sensitive)
 
 
@@ -98,19 +104,23 @@ def load_parts(
     bins: Sequence[str] | None,
     *,
     keep_sensitive: bool,
+    na_values: Sequence[str] | None = None,
 ) -> tuple[Input, TableParts]:
     """Read a table and take it apart by the options, a bundled data set's own roles filling in.
 
     Raises
     ------
     typer.BadParameter
-        If no sensitive column is named, or a ``--bin`` is malformed.
+        If no sensitive column is named, a ``--bin`` is malformed, or a column is to be dropped
+        that has another part to play.
     """
-    from fairpca.data.roles import split_table
+    from fairpca.data.roles import check_attributes, split_table
 
-    given = load_input(data, sensitive or ())
+    given = load_input(data, sensitive or (), na_values or ())
     roles = _roles(given, given.table.column_names, sensitive, label, drop, bins, keep_sensitive)
-    return given, split_table(given.table, roles)
+    parts = split_table(given.table, roles)
+    check_attributes(parts)
+    return given, parts
 
 
 def open_parts(
@@ -121,6 +131,7 @@ def open_parts(
     bins: Sequence[str] | None,
     *,
     keep_sensitive: bool,
+    na_values: Sequence[str] | None = None,
 ) -> tuple[TableSource, Roles] | None:
     """Look at a file and decide its columns' roles without reading its rows; see `load_parts`.
 
@@ -130,7 +141,7 @@ def open_parts(
 
     if not Path(data).exists() and _is_bundled(data):
         return None
-    table = open_table(data)
+    table = open_table(data, na_values=na_values or ())
     for remark in table.notes:
         note(f"{data}: {remark}.")
     nothing = Input(None, Path(data).name)
@@ -153,6 +164,7 @@ def _roles(
         edges = dict(parse_edges(text) for text in bins or ())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--bin") from error
+    _check_dropped(drop or (), {"--sensitive": (*(sensitive or ()), *edges), "--label": (label,)})
     chosen = tuple(sensitive or ()) or (() if edges else given.sensitive)
     if not (chosen or edges):
         raise typer.BadParameter(
@@ -169,3 +181,14 @@ def _roles(
         edges=edges,
         where=given.title,
     )
+
+
+def _check_dropped(drop: Sequence[str], named: Mapping[str, Sequence[str | None]]) -> None:
+    for option, names in named.items():
+        both = [name for name in drop if name in names]
+        if both:
+            raise typer.BadParameter(
+                f"{both[0]!r} is also given as {option}, and is no feature for that reason: leave "
+                "out one of the two.",
+                param_hint="--drop",
+            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,12 +20,14 @@ __all__ = [
     "MAX_CATEGORIES",
     "MAX_MMD",
     "MISSING",
+    "NA_VALUES",
     "POSITIVE_LABEL",
     "SEED",
     "SENSITIVE",
     "check_distinct",
     "checked",
     "choice",
+    "few",
     "match_label",
     "parse_components",
 ]
@@ -67,6 +69,12 @@ POSITIVE_LABEL = typer.Option(
 )
 MISSING = typer.Option(
     help="Missing feature values: error, or impute (the mean; for text a category of its own)."
+)
+NA_VALUES = typer.Option(
+    "--na-values",
+    metavar="TEXT",
+    help="What stands for a missing value in a CSV file, such as NA, besides the empty field. "
+    "Repeatable.",
 )
 MAX_CATEGORIES = typer.Option(
     min=2, help="The most values a text column may have, each of which becomes a feature."
@@ -147,6 +155,12 @@ def check_distinct(output: Path, *inputs: str | Path, option: str = "--output") 
             raise typer.BadParameter(
                 f"{output} is also the input; give another name.", param_hint=option
             )
+
+
+def few(texts: Sequence[str], most: int = 12) -> str:
+    """Join texts with commas, the first few where there are many."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
 def match_label(label: Any, wanted: str | None, known: Any, *, required: bool = False) -> Any:

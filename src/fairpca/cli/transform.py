@@ -35,6 +35,15 @@ def transform(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse text values that fit did not see.")
     ] = False,
+    na_values: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--na-values",
+            metavar="TEXT",
+            help="What stands for a missing value in a CSV file, besides the empty field; by "
+            "default what did so when the model was fitted. Repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Transform the rows of DATA by a fitted MODEL; groups and labels are not needed.
 
@@ -48,21 +57,27 @@ def transform(
     `fairpca transform model.fairpca people.parquet -o fair.npy`
     """
     from fairpca.data.output import check_target
-    from fairpca.data.tables import open_table
     from fairpca.data.writing import output_suffix
-    from fairpca.estimators.transform_file import transform_file
+    from fairpca.estimators.persistence import load_model
+    from fairpca.estimators.transform_file import open_for_model, transform_file
 
     options.check_distinct(output, model, data)
     options.checked("--output", output_suffix, output)
     check_target(output)
-    source = open_table(data)
+    loaded = load_model(model)
+    source = open_for_model(loaded, data, na_values or ())
     for remark in source.notes:
         note(f"{data}: {remark}.")
     with _progress(f"Transforming {data.name}") as progress:
         written = transform_file(
-            model, source, output, keep=keep or (), strict=strict, progress=progress
+            loaded, source, output, keep=keep or (), strict=strict, progress=progress
         )
     say(f"{written.n_rows} rows × {written.n_components} components written to {output}")
+    filled = written.unseen.filled
+    if filled:
+        note(
+            f"missing values were filled in: {', '.join(f'{k} ({n})' for k, n in filled.items())}."
+        )
     if written.ignored:
         shown = ", ".join(written.ignored[:8]) + (", …" if len(written.ignored) > 8 else "")
         note(f"columns not used by the model: {shown}.")

@@ -1,34 +1,106 @@
-"""What is wrong with a table's columns as features: gaps, identifiers, row numbers."""
+"""What is wrong with a table's columns as features: gaps, identifiers, row numbers, odd numbers."""
 
 from __future__ import annotations
 
+import re
 import warnings
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from fairpca.data.columns import MISSING, count_missing, numbers
+from fairpca.data.advice import AdviceError, AdviceWarning, Setting, several
+from fairpca.data.columns import MISSING, column_kind, count_missing, numbers
 
-__all__ = ["MAX_CATEGORIES", "check_categories", "check_no_missing", "check_not_row_number"]
+__all__ = [
+    "MAX_CATEGORIES",
+    "check_categories",
+    "check_no_missing",
+    "check_not_row_number",
+    "check_usable",
+]
 
 MAX_CATEGORIES = 1_000
 """The most values a text column may have unless the user says otherwise."""
 
+MOSTLY = 0.95
+"""Text of which a larger share is numbers is taken for numbers with a few faults."""
 
-def check_no_missing(table: pa.Table) -> None:
-    """Raise ValueError naming every column with missing values, and how many."""
-    counts = {name: count_missing(table[name]) for name in table.column_names}
-    found = {name: n for name, n in counts.items() if n}
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
+
+
+def check_usable(
+    table: pa.Table,
+    *,
+    categorical: Collection[str] = (),
+    impute: bool = False,
+    max_categories: int | None = None,
+) -> None:
+    """Look at the whole table, and refuse it with everything that is wrong with its columns.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The feature columns.
+    categorical : collection of str
+        Columns to be treated as text, whatever they hold.
+    impute : bool
+        Whether missing values are filled in.
+    max_categories : int, optional
+        The most values of a text column; see `check_categories`.
+
+    Raises
+    ------
+    AdviceError
+        Naming every column that holds dates, nothing, infinite or missing values, names or
+        identifiers, or numbers with a few other values among them.
+    """
+    if table.num_rows == 0:
+        raise ValueError("the table has no rows.")
+    found: list[AdviceError] = []
+    for name in table.column_names:
+        found += _column_problems(table[name], name, categorical, max_categories)
+    if not impute:
+        try:
+            check_no_missing(table)
+        except AdviceError as error:
+            found.append(error)
     if found:
-        shown = ", ".join(f"{name!r} ({n})" for name, n in list(found.items())[:5])
-        raise ValueError(
-            f"columns with missing values: {shown}{', …' if len(found) > 5 else ''}, in "
-            f"{table.num_rows} rows. Fill them in, drop the columns or rows, or set "
-            "missing='impute' (the column's mean; a category of its own for text)."
+        raise several(found, "columns")
+
+
+def check_no_missing(table: pa.Table, *, fitted: bool = False) -> None:
+    """Raise AdviceError naming every column with missing values, and how many.
+
+    With `fitted`, the rows are new ones, for which it is too late to choose.
+    """
+    counts = {name: count_missing(table[name]) for name in table.column_names}
+    # A column of nothing is another problem, which filling in does not solve.
+    found = {name: n for name, n in counts.items() if n and (fitted or n < table.num_rows)}
+    if not found:
+        return
+    shown = ", ".join(f"{name!r} ({n})" for name, n in list(found.items())[:5])
+    if len(found) > 5:
+        shown += f" and {len(found) - 5} more"
+    start = f"columns with missing values: {shown}, in {table.num_rows} rows. Fill them in, "
+    impute = Setting("missing", "impute")
+    if fitted:
+        raise AdviceError(
+            start + "or leave those rows out: these columns had none when the model was fitted. "
+            "One that is fitted with ",
+            impute,
+            " fills them in itself.",
         )
+    raise AdviceError(
+        start + "drop the columns or rows, or set ",
+        impute,
+        " (the column's mean; a category of its own for text).",
+    )
 
 
-def check_categories(name: str, values: tuple[str, ...], n_rows: int, limit: int | None) -> None:
+def check_categories(name: str, values: Sequence[str], n_rows: int, limit: int | None) -> None:
     """Refuse a text column with more than `limit` values; without a limit, warn of many.
 
     The automatic limit is 1,000, and half of the rows once above 50.
@@ -39,16 +111,22 @@ def check_categories(name: str, values: tuple[str, ...], n_rows: int, limit: int
     words = _words(values)
     if len(values) >= 5 and 0 < len(words) <= len(values) // 4:
         warnings.warn(
-            f"column {name!r} is taken as text because of {words[0]!r}; its other values are "
-            "numbers. Empty those fields if they stand for missing numbers.",
-            UserWarning,
+            AdviceWarning(
+                f"column {name!r} is taken as text because of {words[0]!r}; its other values are "
+                "numbers. If that stands for a missing number, say so: ",
+                Setting("na_values", words[0]),
+                ".",
+            ),
             stacklevel=3,
         )
     if limit is None and len(values) > max(50, n_rows // 20):
         warnings.warn(
-            f"column {name!r} has {len(values)} different values in {n_rows} rows, each of which "
-            "becomes a feature. Leave it out if it is a name or an identifier.",
-            UserWarning,
+            AdviceWarning(
+                f"column {name!r} has {len(values)} different values in {n_rows} rows, each of "
+                "which becomes a feature. Leave it out if it is a name or an identifier (",
+                Setting("drop", name),
+                ").",
+            ),
             stacklevel=3,
         )
 
@@ -58,29 +136,114 @@ def check_not_row_number(column: pa.ChunkedArray, name: str) -> None:
     values = numbers(column, name)
     if len(values) > 20 and np.all(np.diff(values) == 1.0):
         warnings.warn(
-            f"column {name!r} counts up by one from row to row: it looks like a row number, not a "
-            "feature. Leave it out if so.",
-            UserWarning,
+            AdviceWarning(
+                f"column {name!r} counts up by one from row to row: it looks like a row number, "
+                "not a feature. Leave it out if so (",
+                Setting("drop", name),
+                ").",
+            ),
             stacklevel=3,
         )
 
 
-def _too_many(name: str, values: tuple[str, ...], n_rows: int, limit: int) -> ValueError:
-    words = _words(values)
-    if 0 < len(words) <= len(values) // 2:
-        why = (
-            f"Most are numbers; the rest are not, such as {words[0]!r}. Correct or empty those "
-            "fields to make it a numeric column"
-        )
-    else:
-        why = "It looks like a name or an identifier: leave it out (drop)"
-    return ValueError(
-        f"column {name!r} has {len(values)} different values in {n_rows} rows, more than the "
-        f"{limit} allowed for text. {why}, or raise max_categories."
+def _column_problems(
+    column: pa.ChunkedArray, name: str, categorical: Collection[str], max_categories: int | None
+) -> Iterator[AdviceError]:
+    as_text = name in categorical
+    try:
+        kind = "text" if as_text else column_kind(column, name)
+        if kind == "number":
+            numbers(column, name)
+    except AdviceError as error:
+        yield error
+        return
+    if kind != "text":
+        return
+    text = _text(column)
+    if not as_text and not pa.types.is_dictionary(column.type):
+        odd = _odd_values(text)
+        if odd:
+            yield _mostly_numeric(text, name, odd)
+            return
+    values = [value for value in pc.unique(text).to_pylist() if value is not None]
+    most = max_categories or min(MAX_CATEGORIES, max(50, len(column) // 2))
+    if len(values) > most:
+        yield _too_many(name, values, len(column), most)
+
+
+def _text(column: pa.ChunkedArray) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    text = column.cast(pa.string())
+    return text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
+
+
+def _odd_values(text: pa.Array) -> Counter[str]:
+    """Return what is not plainly a number in a column that mostly is numbers, else nothing."""
+    counts = Counter(
+        {
+            pair["values"]: pair["counts"]
+            for pair in pc.value_counts(text).to_pylist()
+            if pair["values"] is not None
+        }
     )
+    odd = Counter({value: n for value, n in counts.items() if not _is_number(value)})
+    like = sum(n for value, n in odd.items() if _THOUSANDS.fullmatch(value.strip()))
+    share = (counts.total() - odd.total() + like) / max(1, counts.total())
+    return odd if share > MOSTLY else Counter()
 
 
-def _words(values: tuple[str, ...]) -> list[str]:
+def _mostly_numeric(text: pa.Array, name: str, odd: Counter[str]) -> AdviceError:
+    commas = [value for value in odd if _THOUSANDS.fullmatch(value.strip())]
+    words = [value for value in odd if value not in commas]
+    parts: list[str | Setting] = [
+        f"column {name!r} holds numbers, but not in {odd.total()} of {len(text)} rows: "
+        f"{'; '.join(_places(text, odd))}."
+    ]
+    remedies = [Setting("na_values", word) for word in words[:5]]
+    if commas:
+        parts.append(
+            f" Write numbers without thousands separators, {commas[0].replace(',', '')} for "
+            f"{commas[0]}."
+        )
+    if words:
+        parts.append(f" If {'they stand' if len(words) > 1 else 'it stands'} for a missing number:")
+        for remedy in remedies:
+            parts += [" ", remedy]
+        parts.append(".")
+    if not commas:
+        parts += [" If the values are names of things: ", Setting("categorical", name), "."]
+    return AdviceError(*parts, remedies=remedies)
+
+
+def _places(text: pa.Array, odd: Counter[str]) -> Iterator[str]:
+    """Say where the most frequent odd values stand; the first row of data is row 1."""
+    for value, n in odd.most_common(3):
+        rows = pc.indices_nonzero(pc.equal(text, value)).to_pylist()
+        shown = ", ".join(str(row + 1) for row in rows[:3])
+        yield f"{value!r} in row{'s' if n > 1 else ''} {shown}{', …' if n > 3 else ''}"
+    if len(odd) > 3:
+        yield f"and {len(odd) - 3} more values"
+
+
+def _too_many(name: str, values: Sequence[str], n_rows: int, limit: int) -> AdviceError:
+    words = _words(values)
+    parts: list[str | Setting] = [
+        f"column {name!r} has {len(values)} different values in {n_rows} rows, more than the "
+        f"{limit} allowed for text. "
+    ]
+    if 0 < len(words) <= len(values) // 2:
+        parts += [
+            f"Most are numbers; the rest are not, such as {words[0]!r}. Correct or empty those "
+            "fields to make it a numeric column, leave it out ("
+        ]
+    else:
+        parts += ["It looks like a name or an identifier: leave it out ("]
+    parts += [Setting("drop", name), "), or raise ", Setting("max_categories"), "."]
+    return AdviceError(*parts)
+
+
+def _words(values: Sequence[str]) -> list[str]:
     return [value for value in values if value != MISSING and not _is_number(value)]
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.frames import check_distinct_names, without_stored_index
 
 __all__ = ["MISSING", "Kind", "as_table", "column_kind", "count_missing", "numbers", "text_codes"]
@@ -84,7 +85,9 @@ def column_kind(column: pa.ChunkedArray, name: str) -> Kind:
     """
     kind = column.type
     if pa.types.is_null(kind) or column.null_count == len(column):
-        raise ValueError(f"column {name!r} has no values in any row. Leave it out (drop).")
+        raise AdviceError(
+            f"column {name!r} has no values in any row. Leave it out (", Setting("drop", name), ")."
+        )
     if pa.types.is_dictionary(kind) or _is_text(kind):
         return "text"
     if pa.types.is_boolean(kind):
@@ -92,13 +95,17 @@ def column_kind(column: pa.ChunkedArray, name: str) -> Kind:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "number"
     if pa.types.is_temporal(kind):
-        raise ValueError(
+        raise AdviceError(
             f"column {name!r} holds dates or times ({kind}). Turn it into a number, such as an age "
-            "in years or the days since a fixed date, or leave it out (drop)."
+            "in years or the days since a fixed date, or leave it out (",
+            Setting("drop", name),
+            ").",
         )
-    raise ValueError(
+    raise AdviceError(
         f"column {name!r} holds {kind} values, which are neither numbers nor text. Split it into "
-        "plain columns or leave it out (drop)."
+        "plain columns or leave it out (",
+        Setting("drop", name),
+        ").",
     )
 
 
@@ -121,9 +128,11 @@ def numbers(column: pa.ChunkedArray | pa.Array, name: str) -> NDArray[np.float64
     values = np.asarray(_cast(column, pa.float64(), name, "number"), dtype=np.float64)
     n_infinite = int(np.count_nonzero(np.isinf(values)))
     if n_infinite:
-        raise ValueError(
+        raise AdviceError(
             f"column {name!r} has {n_infinite} infinite values (first in row "
-            f"{int(np.argmax(np.isinf(values)))} of this block). Replace them or drop the column."
+            f"{int(np.argmax(np.isinf(values))) + 1}). Replace them, or leave the column out (",
+            Setting("drop", name),
+            ").",
         )
     return values
 

@@ -1,13 +1,14 @@
 """CSV and TSV text, by pyarrow's reader.
 
-Only the empty field is missing. A column is a number, a yes/no value or a date where *every* one
-of its values is; otherwise it is text, kept letter by letter.
+Only the empty field is missing, and what the user says is (`na_values`). A column is a number, a
+yes/no value or a date where *every* one of its values is; otherwise it is text, kept letter by
+letter.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,23 @@ _LADDER = (
 )
 
 
-def open_csv(path: Path) -> TableSource:
-    """Read the header of a CSV (or TSV) file and return its source."""
+def open_csv(path: Path, na_values: Sequence[str] = ()) -> TableSource:
+    """Read the header of a CSV (or TSV) file and return its source.
+
+    Fields that are one of `na_values` are missing, besides empty ones.
+    """
     with path.open("rb") as file:
         first = file.readline(1 << 26)
     delimiter = "\t" if path.suffix.lower() == ".tsv" else _guess_delimiter(first)
     block_bytes = max(BLOCK_BYTES, ROWS_PER_BLOCK * len(first))
-    source = CsvSource(path, (), None, delimiter=delimiter, block_bytes=block_bytes)
+    source = CsvSource(
+        path,
+        (),
+        None,
+        delimiter=delimiter,
+        block_bytes=block_bytes,
+        na_values=tuple(na_values),
+    )
     names = source.header()
     index: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -60,6 +71,7 @@ class CsvSource(TableSource):
     delimiter: str = ","
     n_columns: int = 2
     block_bytes: int = BLOCK_BYTES
+    na_values: tuple[str, ...] = ()
 
     def header(self) -> tuple[str, ...]:
         """Return the names in the first row."""
@@ -95,7 +107,7 @@ class CsvSource(TableSource):
                 self.path,
                 read_options=csv.ReadOptions(block_size=self.block_bytes),
                 parse_options=self._parsing(),
-                convert_options=_converting(columns, {}),
+                convert_options=self._converting(columns, {}),
             )
         except pa.ArrowInvalid as error:
             for _ in self._typed(columns, dict.fromkeys(columns, pa.binary())):
@@ -114,7 +126,7 @@ class CsvSource(TableSource):
             file or self.path,
             read_options=csv.ReadOptions(block_size=self.block_bytes, use_threads=False),
             parse_options=self._parsing(),
-            convert_options=_converting(columns, types),
+            convert_options=self._converting(columns, types),
         )
 
     def _parsing(self) -> csv.ParseOptions:
@@ -123,6 +135,16 @@ class CsvSource(TableSource):
             newlines_in_values=True,
             # In a table of one column an empty line is a missing value, not nothing.
             ignore_empty_lines=self.n_columns != 1,
+        )
+
+    def _converting(
+        self, columns: list[str] | None, types: Mapping[str, pa.DataType]
+    ) -> csv.ConvertOptions:
+        return csv.ConvertOptions(
+            null_values=["", *self.na_values],
+            strings_can_be_null=True,
+            include_columns=columns,
+            column_types={name: types[name] for name in columns or () if name in types},
         )
 
     def _inferred(self, columns: list[str]) -> dict[str, pa.DataType]:
@@ -164,15 +186,6 @@ class CsvSource(TableSource):
     def _column_at(self, position: int) -> str:
         names = (*self.index_names, *self.column_names)
         return names[position] if position < len(names) else f"#{position + 1}"
-
-
-def _converting(columns: list[str] | None, types: Mapping[str, pa.DataType]) -> csv.ConvertOptions:
-    return csv.ConvertOptions(
-        null_values=[""],
-        strings_can_be_null=True,
-        include_columns=columns,
-        column_types={name: types[name] for name in columns or () if name in types},
-    )
 
 
 def _climb(values: pa.Array, rung: int, path: Path, name: str) -> int:

@@ -6,23 +6,23 @@ a column of its own that is 1 where the row has it and 0 elsewhere.
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.column_checks import (
     MAX_CATEGORIES,
     check_categories,
     check_no_missing,
     check_not_row_number,
+    check_usable,
 )
 from fairpca.data.columns import (
     MISSING,
@@ -35,42 +35,14 @@ from fairpca.data.columns import (
 )
 from fairpca.data.frames import check_distinct_names
 from fairpca.data.source import check_columns
+from fairpca.data.unseen import UnseenValues
 
 __all__ = ["TableEncoder", "UnseenValues"]
 
 BATCH_ROWS = 65_536
 
 
-class UnseenValues:
-    """Values of text columns that were not there at `fit`, counted while rows are encoded."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[tuple[str, str | None]] = Counter()
-
-    def __len__(self) -> int:
-        return self.counts.total()
-
-    def describe(self) -> str:
-        """Return one sentence that names the columns, values and row counts."""
-        shown = ", ".join(
-            f"{column!r} has {'missing values' if value is None else repr(value)} "
-            f"({n} {'row' if n == 1 else 'rows'})"
-            for (column, value), n in self.counts.most_common(3)
-        )
-        more = f" and {len(self.counts) - 3} more" if len(self.counts) > 3 else ""
-        return (
-            f"{len(self)} unseen {'value' if len(self) == 1 else 'values'}, which were not there "
-            f"when the encoder was fitted: column {shown}{more}. "
-            "These rows have 0 in all of that column's categories."
-        )
-
-    def warn(self) -> None:
-        """Warn with that sentence, if there were any."""
-        if len(self):
-            warnings.warn(self.describe(), UserWarning, stacklevel=3)
-
-
-class TableEncoder(BaseEstimator):  # type: ignore[misc]
+class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode a table as a float64 matrix: numbers standardised, text and booleans one-hot.
 
     Numeric columns come first, then the categories of each other column, sorted as text; both in
@@ -142,19 +114,19 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
         self.categorical = categorical
         self.max_categories = max_categories
 
-    def fit(self, table: Any, y: Any = None) -> Self:
-        """Learn the columns, means, variances and categories of a table.
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the columns, means, variances and categories of a table X.
 
         Raises
         ------
         ValueError
-            If a column cannot be encoded, has missing values (unless they are imputed), infinite
-            ones, or more categories than `max_categories`.
+            If columns cannot be encoded, have missing values (unless they are imputed), infinite
+            ones, more categories than `max_categories`, or numbers with a little text among them.
+            All of them are named at once.
         """
-        table = as_table(table)
+        table = as_table(X)
+        self.check(table)
         self._start(table)
-        if self.missing != "impute":
-            check_no_missing(table)
         for batch in table.to_batches(BATCH_ROWS):
             self._learn(batch)
         for name, values in self.categories_.items():
@@ -163,13 +135,23 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
             check_not_row_number(table[name], name)
         return self
 
-    def partial_fit(self, table: Any, y: Any = None) -> Self:
+    def check(self, X: Any) -> None:
+        """Raise ValueError with everything that is wrong with a whole table, before any work."""
+        _check_choice("missing", self.missing, ("error", "impute"))
+        check_usable(
+            as_table(X),
+            categorical=self.categorical,
+            impute=self.missing == "impute",
+            max_categories=self.max_categories,
+        )
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one more block of a table that is larger than memory.
 
         The result is that of `fit` on all blocks together (to rounding). The column kinds are those
         of the first block.
         """
-        table = as_table(table)
+        table = as_table(X)
         if not hasattr(self, "kinds_"):
             self._start(table)
         table = self._select(table)
@@ -183,12 +165,12 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
             )
         return self
 
-    def transform(self, table: Any) -> NDArray[np.float64]:
-        """Encode a table, shape (n_samples, n_features_out)."""
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Encode a table X, shape (n_samples, n_features_out)."""
         check_is_fitted(self)
-        table = self._select(as_table(table, self.feature_names_in_))
+        table = self._select(as_table(X, self.feature_names_in_))
         if self.missing != "impute":
-            check_no_missing(table)
+            check_no_missing(table, fitted=True)
         out = np.empty((table.num_rows, self.n_features_out_))
         unseen = UnseenValues()
         start = 0
@@ -198,9 +180,10 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
         unseen.warn()
         return out
 
-    def fit_transform(self, table: Any, y: Any = None) -> NDArray[np.float64]:
+    def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
         """Fit, and encode the same table."""
-        return self.fit(table).transform(table)
+        encoded: NDArray[np.float64] = self.fit(X).transform(X)
+        return encoded
 
     def transform_blocks(self, blocks: Iterable[Any]) -> Iterator[NDArray[np.float64]]:
         """Encode block after block in constant memory; unseen values are warned of at the end."""
@@ -210,11 +193,11 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
         unseen.warn()
 
     def encode(self, block: Any, unseen: UnseenValues) -> NDArray[np.float64]:
-        """Encode one block and add the values that `fit` did not see to `unseen`."""
+        """Encode one block and add what `fit` did not see, and gaps filled, to `unseen`."""
         check_is_fitted(self)
         table = self._select(as_table(block, self.feature_names_in_))
         if self.missing != "impute":
-            check_no_missing(table)
+            check_no_missing(table, fitted=True)
         out = np.empty((table.num_rows, self.n_features_out_))
         start = 0
         for batch in table.to_batches():
@@ -278,10 +261,7 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
             if missing:
                 self.n_missing_[name] = self.n_missing_.get(name, 0) + missing
         if self._numeric:
-            scaler = self._scaler().partial_fit(self._numbers(batch))
-            self.means_, self.variances_ = scaler.mean_, scaler.var_
-            self.scales_ = scaler.scale_
-            self.n_values_ = np.broadcast_to(scaler.n_samples_seen_, self.means_.shape).copy()
+            self._learn_numbers(self._numbers(batch))
         for name, known in self.categories_.items():
             values, _ = text_codes(batch[name], name, self._kind(name))
             seen = {MISSING if value is None else value for value in values}
@@ -289,8 +269,19 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
                 self.categories_[name] = tuple(sorted(seen.union(known)))
         self.n_samples_seen_ += batch.num_rows
 
+    def _learn_numbers(self, values: NDArray[np.float64]) -> None:
+        """Join the moments of a block, shape (n_rows, n_numeric), to those known so far."""
+        some = ~np.isnan(values).all(axis=0)  # a column without any value changes nothing
+        if not some.any():
+            return
+        scaler = self._scaler(some).partial_fit(np.ascontiguousarray(values[:, some]))
+        self.means_[some], self.variances_[some] = scaler.mean_, scaler.var_
+        self.scales_[some] = scaler.scale_
+        self.n_values_[some] = scaler.n_samples_seen_
+
     def _fill(self, batch: pa.RecordBatch, out: NDArray[np.float64], unseen: UnseenValues) -> None:
         """Write the encoded rows of a batch into `out`, shape (n_rows, n_features_out)."""
+        unseen.filled.update({n: c for n in batch.schema.names if (c := count_missing(batch[n]))})
         n_numeric = len(self._numeric)
         if n_numeric:
             values = self._numbers(batch)
@@ -314,10 +305,11 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
         codes = np.array(place, dtype=np.intp)[indices] if place else np.empty(0, dtype=np.intp)
         for i in np.flatnonzero(np.array(place, dtype=np.intp) < 0):
             if self.unseen == "error":
-                raise ValueError(
+                raise AdviceError(
                     f"column {name!r} has the value {values[i]!r}, which was not there when the "
-                    "encoder was fitted. Correct it, or let unseen values count as zeros "
-                    "(unseen='warn')."
+                    "encoder was fitted. Correct it, or let unseen values count as zeros (",
+                    Setting("unseen", "warn"),
+                    ").",
                 )
             unseen.counts[name, values[i]] += int(np.count_nonzero(indices == i))
         return codes
@@ -328,14 +320,15 @@ class TableEncoder(BaseEstimator):  # type: ignore[misc]
     def _kind(self, name: str) -> Kind:
         return self.kinds_[self.feature_names_in_.index(name)]
 
-    def _scaler(self) -> StandardScaler:
-        """Return scikit-learn's scaler in the state reached so far."""
+    def _scaler(self, columns: Any = slice(None)) -> StandardScaler:
+        """Return scikit-learn's scaler in the state reached so far, for some numeric columns."""
         scaler = StandardScaler()
         if self.n_samples_seen_:
-            scaler.mean_, scaler.var_ = self.means_.copy(), self.variances_.copy()
-            scaler.n_samples_seen_ = self.n_values_.copy()
-            scaler.n_features_in_ = len(self.means_)
-            scaler.scale_ = self.scales_.copy()
+            scaler.mean_ = self.means_[columns].copy()
+            scaler.var_ = self.variances_[columns].copy()
+            scaler.scale_ = self.scales_[columns].copy()
+            scaler.n_samples_seen_ = self.n_values_[columns].copy()
+            scaler.n_features_in_ = len(scaler.mean_)
         return scaler
 
     def _select(self, table: pa.Table) -> pa.Table:

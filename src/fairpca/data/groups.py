@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
+from fairpca.data.advice import AdviceError, Setting
+
 __all__ = [
     "Attribute",
     "Groups",
@@ -333,10 +335,11 @@ def _attribute(name: str, values: NDArray[Any], missing: str) -> Attribute:
     n_missing = int(np.count_nonzero(codes < 0))
     if n_missing and missing == "error":
         first = int(np.argmax(codes < 0))
-        raise ValueError(
+        raise AdviceError(
             f"sensitive_features column {name!r} has {n_missing} missing labels (first in row "
-            f"{first}). Fill them in, drop those rows, or set missing_groups='unlabelled' to let "
-            "them count for the covariance but for no group."
+            f"{first}). Fill them in, drop those rows, or set ",
+            Setting("missing_groups", "unlabelled"),
+            " to let them count for the covariance but for no group.",
         )
     return Attribute(name, levels, codes)
 

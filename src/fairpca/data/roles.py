@@ -18,14 +18,27 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.columns import numbers
 from fairpca.data.groups import Label
 from fairpca.data.source import check_columns
 
-__all__ = ["Roles", "TableParts", "assign_roles", "parse_edges", "split_table"]
+__all__ = [
+    "Roles",
+    "TableParts",
+    "assign_roles",
+    "check_attributes",
+    "parse_edges",
+    "split_table",
+]
 
 MAX_NUMERIC_LEVELS = 20
 """A numeric column with more distinct values is taken for a scale, not for group labels."""
+
+MANY_LEVELS = 50
+"""More labels than this, with fewer than `FEW_ROWS` rows each, are names and not groups."""
+
+FEW_ROWS = 20
 
 _COMPARISON = re.compile(r"(.+?)\s*(>=|<=|>|<)\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*")
 _COMPARE: Mapping[str, Callable[[Any, float], Any]] = {
@@ -195,6 +208,32 @@ def split_table(table: pa.Table, roles: Roles) -> TableParts:
     return TableParts(table.select(list(roles.features)), sensitive, label, roles)
 
 
+def check_attributes(parts: TableParts) -> None:
+    """Refuse sensitive columns whose labels name rows rather than groups of them.
+
+    This is about a whole table: a block of one may hold few rows of every group.
+
+    Raises
+    ------
+    AdviceError
+        If there are almost as many labels as rows, or more than 50 with few rows each.
+    """
+    for name, labels in parts.sensitive.items():
+        n_labels, n_rows = len(set(labels.tolist()) - {None}), len(labels)
+        one_each = n_labels > max(10, n_rows // 2)
+        few_each = n_labels > MANY_LEVELS and n_rows < FEW_ROWS * n_labels
+        if one_each or few_each:
+            raise AdviceError(
+                f"sensitive column {name!r} has {n_labels} different labels in {n_rows} rows: it "
+                "looks like a name or an identifier, and groups of many rows are needed. Name "
+                "another column as ",
+                Setting("sensitive"),
+                ", or put its labels together into a few, and leave it out of the features (",
+                Setting("drop", name),
+                ").",
+            )
+
+
 def _source(
     name: str, edges: Mapping[str, Any], column_names: Sequence[str] = ()
 ) -> tuple[str, str | None, float]:
@@ -231,6 +270,8 @@ def _attribute(table: pa.Table, name: str, edges: Mapping[str, tuple[float, ...]
 
 def _labels(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
     """Return a column's labels, refusing a numeric scale."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         distinct = column.unique().drop_null()

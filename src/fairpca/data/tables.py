@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.arrow_files import open_arrow, open_parquet
 from fairpca.data.csv_files import open_csv
 from fairpca.data.numpy_files import open_numpy
@@ -26,6 +27,7 @@ from fairpca.data.source import (
 
 __all__ = [
     "SUFFIXES",
+    "TEXT_SUFFIXES",
     "ColumnNotFoundError",
     "DataFileError",
     "TableSource",
@@ -34,9 +36,9 @@ __all__ = [
     "read_table",
 ]
 
-_OPENERS: Mapping[str, Callable[[Path], TableSource]] = {
-    ".csv": open_csv,
-    ".tsv": open_csv,
+TEXT_SUFFIXES = (".csv", ".tsv")
+_OPENERS: Mapping[str, Callable[..., TableSource]] = {
+    **dict.fromkeys(TEXT_SUFFIXES, open_csv),
     ".parquet": open_parquet,
     ".arrow": open_arrow,
     ".feather": open_arrow,
@@ -46,11 +48,19 @@ _OPENERS: Mapping[str, Callable[[Path], TableSource]] = {
 SUFFIXES = tuple(_OPENERS)
 
 
-def open_table(path: str | Path) -> TableSource:
+def open_table(path: str | Path, *, na_values: Sequence[str] = ()) -> TableSource:
     r"""Look at a data file and return a source to read it from.
 
     The suffix says what the file should be (``.csv``, ``.tsv``, ``.parquet``, ``.arrow``,
     ``.feather``, ``.npy``, ``.npz``), its first bytes whether it is.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    na_values : sequence of str
+        For CSV and TSV files: what stands for a missing value in any column, such as ``"NA"``,
+        besides the empty field. Other files have missing values of their own.
 
     Raises
     ------
@@ -58,6 +68,8 @@ def open_table(path: str | Path) -> TableSource:
         If there is no such file, or it may not be read.
     DataFileError
         If the suffix is unknown, or the file is empty, damaged or of another kind.
+    ValueError
+        If `na_values` are given for a file that is no text.
 
     Examples
     --------
@@ -70,6 +82,13 @@ def open_table(path: str | Path) -> TableSource:
     {'age': [34, 51], 'country': ['NA', None]}
     """
     path = Path(path)
+    if na_values and path.suffix.lower() not in TEXT_SUFFIXES:
+        raise AdviceError(
+            f"{path}: ",
+            Setting("na_values"),
+            " is for text files (.csv, .tsv). In other files missing values are stored as such: "
+            "replace them there.",
+        )
     opener = _OPENERS.get(path.suffix.lower())
     _check_readable(path)
     if opener is None:
@@ -81,14 +100,16 @@ def open_table(path: str | Path) -> TableSource:
     if problem:
         raise DataFileError(f"{path}: {problem}")
     with reading(path):
-        source = opener(path)
+        source = opener(path, na_values) if na_values else opener(path)
     _check_names(source)
     return source
 
 
-def read_table(path: str | Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a data file whole; see `open_table` for the kinds and the errors."""
-    return open_table(path).read(columns)
+def read_table(
+    path: str | Path, columns: Sequence[str] | None = None, *, na_values: Sequence[str] = ()
+) -> pa.Table:
+    """Read a data file whole; see `open_table` for the kinds, `na_values` and the errors."""
+    return open_table(path, na_values=na_values).read(columns)
 
 
 def _check_readable(path: Path) -> None:

@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from fairpca.data.columns import numbers
-from fairpca.data.encoder import TableEncoder, UnseenValues
+from fairpca.data.encoder import TableEncoder
 from fairpca.data.source import BLOCK_ROWS, BLOCK_VALUES, TableSource, check_columns
-from fairpca.data.tables import open_table
+from fairpca.data.tables import TEXT_SUFFIXES, open_table
+from fairpca.data.unseen import UnseenValues
 from fairpca.data.writing import output_suffix, row_writer
 from fairpca.estimators.persistence import Model, load_model
 
-__all__ = ["TransformedFile", "transform_file"]
+__all__ = ["TransformedFile", "open_for_model", "transform_file"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class TransformedFile:
     ignored : tuple of str
         Columns of the input that the model does not use.
     unseen : UnseenValues
-        Text that was not there when the model was fitted; encoded as zeros.
+        Text that was not there when the model was fitted, encoded as zeros; and missing values
+        that were filled in.
     """
 
     n_rows: int
@@ -80,7 +82,7 @@ def transform_file(
         If the system refuses to write; nothing is changed there.
     """
     model = model if isinstance(model, Model) else load_model(model)
-    source = data if isinstance(data, TableSource) else open_table(data)
+    source = data if isinstance(data, TableSource) else open_for_model(model, data)
     encoder = model.encoder or _RawColumns(model.estimator, source, keep)
     if isinstance(encoder, TableEncoder):
         encoder = copy(encoder).set_params(unseen="error" if strict else "warn")
@@ -101,6 +103,23 @@ def transform_file(
     unseen.warn()
     ignored = tuple(n for n in source.column_names if n not in used and n not in keep)
     return TransformedFile(n_rows, len(names), ignored, unseen)
+
+
+def open_for_model(model: Model, path: str | Path, na_values: Sequence[str] = ()) -> TableSource:
+    """Open a file of new rows, with the missing values that the model's own rows had.
+
+    Parameters
+    ----------
+    model : Model
+        Remembers in its details what stood for a missing value in text files.
+    path : str or Path
+        The file.
+    na_values : sequence of str
+        What stands for one in this file instead.
+    """
+    if not na_values and Path(path).suffix.lower() in TEXT_SUFFIXES:
+        na_values = tuple(model.details.get("na_values", ()))
+    return open_table(path, na_values=na_values)
 
 
 class _RawColumns:

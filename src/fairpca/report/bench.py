@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from fairpca.metrics import (
     median_bandwidth,
     mmd_permutation_test,
 )
+from fairpca.report.loadings import communalities
 from fairpca.report.result import MethodResult, Settings
 
 __all__ = ["N_PERMUTATIONS", "Bench", "Part"]
@@ -32,6 +34,8 @@ __all__ = ["N_PERMUTATIONS", "Bench", "Part"]
 N_PERMUTATIONS = 499
 SHOWN_ROWS = 1_000
 PLAIN = "plain PCA"
+NO_VARIANCE = 1e-12
+"""A share of the variance that is rounding error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +70,17 @@ class Bench:
             plain.transform(train.X), max_pairs=2_000_000, random_state=settings.seed
         )
 
-    def variants(self, groups: Groups) -> Iterator[tuple[str, LinearProjection]]:
-        """Name the methods, unfitted: plain PCA, then hiding groups, then describing them alike."""
+    def variants(self, groups: Groups) -> Iterator[tuple[str, LinearProjection, tuple[str, ...]]]:
+        """Name the methods, unfitted: plain PCA, then hiding groups, then describing them alike.
+
+        With each come the options of `fairpca fit` that ask for it.
+        """
         settings = self.settings
+        shared: tuple[str, ...] = ()
+        if settings.criterion != "demographic_parity":
+            shared = ("--criterion", settings.criterion)
+            if settings.pos_label is not None:
+                shared += ("--positive-label", str(settings.pos_label))
 
         def matching(**options: Any) -> MomentMatchingPCA:
             return MomentMatchingPCA(
@@ -79,39 +91,72 @@ class Bench:
                 **options,
             )
 
-        yield PLAIN, MomentMatchingPCA(settings.n_components, match_mean=False)
-        yield "mean matching", matching()
+        means = "--no-match-mean"
+        yield PLAIN, MomentMatchingPCA(settings.n_components, match_mean=False), (means,)
+        yield "mean matching", matching(), shared
         counts = settings.n_unfair or (self._default_n_unfair(groups),)
         for m in counts:
-            yield f"covariance m={m}", matching(n_unfair=m, match_mean=False)
+            model = matching(n_unfair=m, match_mean=False)
+            yield f"covariance m={m}", model, ("--n-unfair", str(m), means, *shared)
         for m in counts:
-            yield f"all m={m}", matching(n_unfair=m)
-        yield (
-            f"MMD² ≤ {settings.max_mmd:g}",
-            DistributionMatchingPCA(
-                settings.n_components,
-                tol=settings.max_mmd,
-                criterion=settings.criterion,
-                pos_label=settings.pos_label,
-                n_init=2,
-                random_state=settings.seed,
-            ),
+            yield f"all m={m}", matching(n_unfair=m), ("--n-unfair", str(m), *shared)
+        limit = settings.max_mmd
+        close = DistributionMatchingPCA(
+            settings.n_components,
+            tol=limit,
+            criterion=settings.criterion,
+            pos_label=settings.pos_label,
+            n_init=2,
+            random_state=settings.seed,
         )
-        yield "multigroup", MultigroupPCA(settings.n_components)
-        yield "worst group", WorstGroupPCA(settings.n_components)
+        options = ("--method", "distribution-matching", "--max-mmd", f"{limit:g}", *shared)
+        yield f"MMD² ≤ {limit:g}", close, options
+        for name, kind in (("multigroup", MultigroupPCA), ("worst group", WorstGroupPCA)):
+            options = ("--method", name.replace(" ", "-"))
+            yield name, kind(settings.n_components), options
 
-    def measure(self, name: str, model: LinearProjection) -> MethodResult:
+    def measure(
+        self, name: str, model: LinearProjection, options: tuple[str, ...] = ()
+    ) -> MethodResult:
         """Fit one method on the training rows and measure it on the others."""
-        settings = self.settings
         start = time.perf_counter()
-        try:
-            model.fit(self.train.X, self.train.label, sensitive_features=self.train.sensitive)
-        except ValueError as error:
-            if name == PLAIN:
-                raise
-            return MethodResult(name, problem=str(error))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                model.fit(self.train.X, self.train.label, sensitive_features=self.train.sensitive)
+            except ValueError as error:
+                if name == PLAIN:
+                    raise
+                return MethodResult(name, problem=str(error), options=options)
         seconds = time.perf_counter() - start
         Z = model.transform(self.test.X)
+        removed = getattr(model, "unfair_subspace_", np.empty((0, self.test.X.shape[1])))
+        variance = explained_variance_ratio(self.test.X, model.components_)
+        told = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+        result = MethodResult(
+            name=name,
+            remark=" ".join(told),
+            options=options,
+            n_removed=len(removed),
+            variance_ratio=variance,
+            reconstruction=group_reconstruction_error(
+                self.test.X, model, self.test.sensitive, per="variance"
+            ),
+            seconds=seconds,
+            projection=Z[self.shown],
+            components=model.components_,
+            removed=removed,
+            communalities=communalities(Z, model.components_, self.test.X),
+        )
+        if variance <= NO_VARIANCE:
+            return replace(result, variance_ratio=0.0, remark=self._why_empty(result))
+        return self._measured(result, model, Z)
+
+    def _measured(
+        self, result: MethodResult, model: LinearProjection, Z: NDArray[np.float64]
+    ) -> MethodResult:
+        """Add how the groups differ, how they can be told, and what a classifier makes of it."""
+        seed = self.settings.seed
         Z_measured = Z[self.measured]
         s_measured = {k: v[self.measured] for k, v in self.test.sensitive.items()}
         test = mmd_permutation_test(
@@ -119,22 +164,33 @@ class Bench:
             s_measured,
             bandwidth=self.bandwidth,
             n_permutations=N_PERMUTATIONS,
-            random_state=settings.seed,
+            random_state=seed,
         )
-        return MethodResult(
-            name=name,
-            n_removed=len(getattr(model, "unfair_subspace_", ())),
-            variance_ratio=explained_variance_ratio(self.test.X, model.components_),
-            reconstruction=group_reconstruction_error(
-                self.test.X, model, self.test.sensitive, per="variance"
-            ),
+        return replace(
+            result,
             mmd_squared=test.statistic,
             p_value=test.p_value,
-            leakage=attribute_leakage(Z_measured, s_measured, random_state=settings.seed),
+            leakage=attribute_leakage(Z_measured, s_measured, random_state=seed),
             downstream=self._downstream(model, Z),
-            seconds=seconds,
-            projection=Z[self.shown],
         )
+
+    def _why_empty(self, result: MethodResult) -> str:
+        """Say how many directions were removed of how many along which the rows vary."""
+        rank = int(np.linalg.matrix_rank(self.train.X - self.train.X.mean(axis=0)))
+        return (
+            f"no variance left: {result.n_removed} of {self.train.X.shape[1]} directions were "
+            f"removed, and the training rows vary along only {rank} of them. m counts for each "
+            "comparison of groups, and an attribute with more than two groups is compared once for "
+            "each: take a smaller m. Distance and leakage of nothing are not shown."
+        )
+
+    @property
+    def majority_accuracy(self) -> float:
+        """Held-out accuracy of always naming the label most frequent in training."""
+        if self.train.label is None or self.test.label is None:
+            return float("nan")
+        values, counts = np.unique(self.train.label.astype(str), return_counts=True)
+        return float(np.mean(self.test.label.astype(str) == values[np.argmax(counts)]))
 
     def _downstream(
         self, model: LinearProjection, Z_test: NDArray[np.float64]

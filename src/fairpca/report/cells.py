@@ -9,11 +9,23 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
+from fairpca.metrics import LeakageScore
+from fairpca.report.loadings import describe_direction, describe_span
 from fairpca.report.result import LINEAR, NON_LINEAR, Comparison, MethodResult
 
-__all__ = ["COLUMNS", "Column", "columns_of", "leakage_rows", "to_table"]
+__all__ = [
+    "COLUMNS",
+    "Column",
+    "columns_of",
+    "communality_rows",
+    "headlines",
+    "leakage_rows",
+    "loading_rows",
+    "to_table",
+]
 
 ABSENT = "–"
 
@@ -147,7 +159,7 @@ COLUMNS = (
         "{:.1f}",
         wide_only=True,
     ),
-    Column("seconds", "seconds", "Time to fit.", lambda r: r.seconds, "{:.3f}"),
+    Column("seconds", "fit seconds", "Time to fit.", lambda r: r.seconds, "{:.3f}"),
 )
 
 
@@ -157,7 +169,7 @@ def columns_of(comparison: Comparison) -> tuple[Column, ...]:
 
 
 def leakage_rows(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return attribute, classifier, then balanced accuracy ± its spread for each method.
+    """Return attribute, classifier and measure, then the value ± its spread for each method.
 
     Each row ends with what guessing would reach.
     """
@@ -165,17 +177,63 @@ def leakage_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     first = next((m for m in comparison.methods if m.leakage), None)
     for attribute, scores in (first.leakage if first else {}).items():
         for classifier, score in scores.items():
-            cells = []
-            for method in comparison.methods:
-                found = method.leakage.get(attribute, {}).get(classifier)
-                cells.append(
-                    ABSENT
-                    if found is None
-                    else f"{found.balanced_accuracy:.2f} ± {found.balanced_accuracy_sd:.2f}"
-                )
-            chance = f"{score.chance_balanced_accuracy:.2f}"
-            rows.append((attribute, classifier.replace("_", " "), *cells, chance))
+            found = [m.leakage.get(attribute, {}).get(classifier) for m in comparison.methods]
+            for measure, chance in (
+                ("balanced_accuracy", score.chance_balanced_accuracy),
+                ("auc", score.chance_auc),
+            ):
+                cells = [ABSENT if f is None else _with_spread(f, measure) for f in found]
+                words = "AUC" if measure == "auc" else measure.replace("_", " ")
+                name = classifier.replace("_", " ")
+                rows.append((attribute, name, words, *cells, f"{chance:.2f}"))
     return rows
+
+
+def _with_spread(score: LeakageScore, measure: str) -> str:
+    return f"{getattr(score, measure):.2f} ± {getattr(score, measure + '_sd'):.2f}"
+
+
+def headlines(comparison: Comparison) -> list[str]:
+    """Return sentences that go with the table: the attribute leaked most, and the baseline."""
+    lines = []
+    measured = [m for m in comparison.methods if m.leakage]
+    if len(comparison.group_counts) > 1 and measured:
+        shown = ", ".join(f"{m.name} {m.worst_attribute}" for m in measured)
+        lines.append(f"The leakage shown is of the attribute that is told best: {shown}.")
+    if not math.isnan(comparison.majority_accuracy):
+        lines.append(
+            "Always naming the most frequent label has accuracy "
+            f"{comparison.majority_accuracy:.3f}."
+        )
+    return lines
+
+
+def loading_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
+    """Return method, direction and the features that weigh most in it."""
+    rows = []
+    names = comparison.feature_names
+    for method in comparison.methods:
+        if method.problem:
+            continue
+        kept = method.components[:5] if method.variance_ratio > 0 else ()
+        for k, component in enumerate(kept):
+            rows.append((method.name, f"component {k + 1}", describe_direction(component, names)))
+        if len(method.removed):
+            rows.append((method.name, "removed", describe_span(method.removed, names, 6)))
+    return rows
+
+
+def communality_rows(comparison: Comparison, most: int = 20) -> list[tuple[str, ...]]:
+    """Return feature, then the per cent of its variance kept by each method; best kept first."""
+    found = [m.communalities for m in comparison.methods]
+    order = np.argsort(-np.nan_to_num(found[0]), kind="stable")[:most]
+    return [
+        (
+            comparison.feature_names[j],
+            *(ABSENT if not len(c) or math.isnan(c[j]) else f"{100 * c[j]:.0f}" for c in found),
+        )
+        for j in order
+    ]
 
 
 def to_table(comparison: Comparison) -> pa.Table:
@@ -189,4 +247,5 @@ def to_table(comparison: Comparison) -> pa.Table:
         values = [column.value(m) for m in methods]
         data[column.key] = [None if math.isnan(v) else v for v in values]
     data["problem"] = [m.problem or None for m in methods]
+    data["remark"] = [m.remark or None for m in methods]
     return pa.table(data)

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
+from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.columns import as_table
 from fairpca.data.encoder import TableEncoder
 from fairpca.data.groups import Groups, encode_groups
-from fairpca.data.roles import TableParts, assign_roles, split_table
+from fairpca.data.roles import TableParts, assign_roles, check_attributes, split_table
 from fairpca.report.bench import Bench, Part
 from fairpca.report.result import Comparison, Settings
 
@@ -96,17 +97,26 @@ def compare_parts(
     encoder: TableEncoder | None = None,
     settings: Settings | None = None,
     title: str = "table",
+    arguments: Sequence[str] = (),
+    remarks: Sequence[str] = (),
 ) -> Comparison:
-    """Compare on a table that has been taken apart; parameters as in `compare`."""
+    """Compare on a table that has been taken apart; parameters as in `compare`.
+
+    `arguments` are the table and roles as `fairpca fit` takes them, to show how to fit each method;
+    `remarks` are notes on how the table was read.
+    """
     settings = settings or Settings()
     with _collected() as notes:
-        return _compare(parts, clone(encoder or TableEncoder()), settings, title, notes)
+        found = _compare(parts, clone(encoder or TableEncoder()), settings, title)
+    return replace(found, arguments=tuple(arguments), notes=(*remarks, *notes))
 
 
 def _compare(
-    parts: TableParts, encoder: TableEncoder, settings: Settings, title: str, notes: list[str]
+    parts: TableParts, encoder: TableEncoder, settings: Settings, title: str
 ) -> Comparison:
     n_rows = parts.features.num_rows
+    check_attributes(parts)
+    encoder.check(parts.features)
     groups = encode_groups(parts.sensitive, n_samples=n_rows)
     _check_sizes(groups, n_rows, settings)
     label = _two_classes(parts, settings.pos_label)
@@ -121,7 +131,7 @@ def _compare(
         part(test, encoder.transform(parts.features.take(test))),
         settings,
     )
-    methods = [bench.measure(name, model) for name, model in bench.variants(groups)]
+    methods = [bench.measure(*variant) for variant in bench.variants(groups)]
     found = next((m.downstream for m in methods if m.downstream is not None), None)
     return Comparison(
         title=title,
@@ -137,8 +147,10 @@ def _compare(
         roles=parts.roles.describe(),
         label=parts.roles.label,
         bandwidth=bench.bandwidth,
-        shown_groups=_joint_names(groups.take(test[bench.shown])),
-        notes=tuple(notes),
+        shown_groups={a.name: a.codes[test[bench.shown]] for a in groups.attributes},
+        feature_names=tuple(encoder.get_feature_names_out().tolist()),
+        notes=(),
+        majority_accuracy=bench.majority_accuracy,
     )
 
 
@@ -154,9 +166,11 @@ def _two_classes(parts: TableParts, positive: Any) -> NDArray[Any] | None:
         raise ValueError(f"the label column {name!r} has the same value in every row.")
     if positive is None:
         shown = ", ".join(repr(value) for value in classes[:5])
-        raise ValueError(
+        raise AdviceError(
             f"the label column {name!r} has {len(classes)} different values ({shown}, …), and two "
-            "are compared: say which one counts as positive (pos_label; --positive-label)."
+            "are compared: say which one counts as positive (",
+            Setting("pos_label"),
+            ").",
         )
     rest = f"not {positive}"
     return np.array([v if v == positive else rest for v in parts.label.tolist()], dtype=object)
@@ -196,11 +210,6 @@ def _check_sizes(groups: Groups, n_rows: int, settings: Settings) -> None:
                 f"measure on held-out rows: {', '.join(small[:5])}, of {n_rows} rows. Put small "
                 "groups together, or leave them out."
             )
-
-
-def _joint_names(groups: Groups) -> NDArray[np.str_]:
-    cells, keys = groups.joint()
-    return np.array([", ".join(str(label) for label in key) for key in keys])[cells]
 
 
 @contextmanager

@@ -11,7 +11,13 @@ from plotly.offline import get_plotlyjs
 from fairpca._version import __version__
 from fairpca.report import plots
 from fairpca.report.bench import N_PERMUTATIONS
-from fairpca.report.cells import columns_of, leakage_rows
+from fairpca.report.cells import (
+    columns_of,
+    communality_rows,
+    headlines,
+    leakage_rows,
+    loading_rows,
+)
 from fairpca.report.result import Comparison
 
 __all__ = ["comparison_page"]
@@ -43,10 +49,13 @@ def comparison_page(comparison: Comparison) -> str:
     source = resources.files("fairpca.report").joinpath("templates/comparison.html")
     template = environment.from_string(source.read_text("utf-8"))
     figures = [
-        (
-            _projection_title(comparison),
-            "Scatter plots of the first two components, one per method, coloured by group.",
-            plots.projections(comparison),
+        *(
+            (
+                _projection_title(comparison, name),
+                f"Scatter plots of two components, one per method, coloured by {name}.",
+                plots.projections(comparison, name),
+            )
+            for name in comparison.group_counts
         ),
         (
             "How well the group can be told",
@@ -63,6 +72,9 @@ def comparison_page(comparison: Comparison) -> str:
         comparison=comparison,
         columns=columns_of(comparison),
         leakage=leakage_rows(comparison),
+        headlines=headlines(comparison),
+        loadings=loading_rows(comparison),
+        communalities=communality_rows(comparison),
         figures=[
             (title, about, _script_json(figure.to_json())) for title, about, figure in figures
         ],
@@ -72,10 +84,10 @@ def comparison_page(comparison: Comparison) -> str:
     )
 
 
-def _projection_title(comparison: Comparison) -> str:
-    n_groups = len(set(comparison.shown_groups.tolist()))
+def _projection_title(comparison: Comparison, attribute: str) -> str:
     most = plots.MOST_GROUPS
-    return "Held-out rows by group" + (f" (the {most} largest)" if n_groups > most else "")
+    few = f" (the {most} largest)" if len(comparison.group_counts[attribute]) > most else ""
+    return f"Held-out rows by {attribute}{few}; the large marks are the groups' means"
 
 
 def _script_json(text: str) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,6 +64,10 @@ class MethodResult:
         The method.
     problem : str
         Why it could not be fitted; the measures are then NaN. Empty where it could.
+    remark : str
+        What to know about the numbers, such as that no variance is left. Empty where nothing is.
+    options : tuple of str
+        What `fairpca fit` is told to fit this method.
     n_removed : int
         Directions removed because they tell groups apart.
     variance_ratio : float
@@ -79,10 +84,16 @@ class MethodResult:
         Time to fit.
     projection : ndarray of shape (n_shown, n_components)
         Some held-out rows, for a plot.
+    components, removed : ndarray of shape (n_components or n_removed, n_features)
+        The directions kept, and those removed.
+    communalities : ndarray of shape (n_features,)
+        Share of each feature's held-out variance that is kept.
     """
 
     name: str
     problem: str = ""
+    remark: str = ""
+    options: tuple[str, ...] = ()
     n_removed: int = 0
     variance_ratio: float = np.nan
     reconstruction: GroupMeasure | None = None
@@ -92,11 +103,20 @@ class MethodResult:
     downstream: DownstreamResult | None = None
     seconds: float = np.nan
     projection: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
+    components: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+    removed: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+    communalities: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def auc(self, *classifiers: str) -> float:
         """Return the best area under the ROC curve over attributes and the given classifiers."""
         scores = [s[c].auc for s in self.leakage.values() for c in classifiers if c in s]
         return max(scores, default=float("nan"))
+
+    @property
+    def worst_attribute(self) -> str:
+        """The attribute that is told best from the components; empty where none was measured."""
+        best = {name: max(s.auc for s in scores.values()) for name, scores in self.leakage.items()}
+        return max(best, key=best.__getitem__, default="")
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +143,17 @@ class Comparison:
         The column predicted; its positive value is in `settings`.
     bandwidth : float
         σ of the kernel, from the training rows under plain PCA.
-    shown_groups : ndarray of str, shape (n_shown,)
-        The group of each row of `MethodResult.projection`.
+    shown_groups : mapping of str to ndarray of shape (n_shown,)
+        The group of each row of `MethodResult.projection`, per attribute; positions in
+        `group_counts`.
+    feature_names : tuple of str
+        Columns of the encoded matrix.
     notes : tuple of str
         Warnings met on the way.
+    majority_accuracy : float
+        Held-out accuracy of always naming the label most frequent in training; NaN without one.
+    arguments : tuple of str
+        The table and its roles as arguments of `fairpca fit`; empty where it is not known.
     """
 
     title: str
@@ -140,5 +167,16 @@ class Comparison:
     roles: str
     label: str | None
     bandwidth: float
-    shown_groups: NDArray[np.str_]
+    shown_groups: Mapping[str, NDArray[np.intp]]
+    feature_names: tuple[str, ...]
     notes: tuple[str, ...]
+    majority_accuracy: float = np.nan
+    arguments: tuple[str, ...] = ()
+
+    def fit_command(self, method: MethodResult) -> str:
+        """Return the command line that fits a method to all rows, empty where it cannot be."""
+        if not self.arguments or method.problem:
+            return ""
+        count = ("--n-components", str(self.settings.n_components))
+        words = (*self.arguments, *count, *method.options, "--output", "model.fairpca")
+        return "fairpca fit " + shlex.join(words)

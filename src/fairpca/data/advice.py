@@ -1,0 +1,100 @@
+"""Messages that name a setting: each user interface writes it the way it is set there.
+
+An error about a column may advise to impute missing values. In Python that is
+``missing='impute'``, on a command line ``--missing impute``: the message holds the setting itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+__all__ = ["AdviceError", "AdviceWarning", "Setting", "python_words", "several"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A parameter, and what to set it to.
+
+    Parameters
+    ----------
+    name : str
+        The parameter's name in Python, such as ``"max_categories"``.
+    value : str, int or None
+        The value advised; None to name the parameter alone.
+    """
+
+    name: str
+    value: str | int | None = None
+
+
+def python_words(setting: Setting) -> str:
+    """Write a setting as a keyword argument.
+
+    Examples
+    --------
+    >>> python_words(Setting("missing", "impute"))
+    "missing='impute'"
+    """
+    return setting.name if setting.value is None else f"{setting.name}={setting.value!r}"
+
+
+class _Advice:
+    """A message of words and settings; ``str`` writes it for Python."""
+
+    def __init__(self, *parts: str | Setting, remedies: Sequence[Setting] | None = None) -> None:
+        super().__init__(*parts)
+        self.parts = parts
+        named = [part for part in parts if isinstance(part, Setting) and part.value is not None]
+        self.remedies = tuple(named[:1] if remedies is None else remedies)
+        """What to set, so that the problem is gone."""
+
+    def worded(self, write: Callable[[Setting], str]) -> str:
+        """Return the message with each setting as `write` gives it."""
+        return "".join(write(p) if isinstance(p, Setting) else p for p in self.parts)
+
+    def __str__(self) -> str:
+        return self.worded(python_words)
+
+
+class AdviceError(_Advice, ValueError):
+    """What was given cannot be used; the message says which setting would help.
+
+    Examples
+    --------
+    >>> error = AdviceError("column 'age' has gaps: set ", Setting("missing", "impute"), ".")
+    >>> print(error)
+    column 'age' has gaps: set missing='impute'.
+    >>> print(error.worded(lambda s: f"--{s.name} {s.value}"))
+    column 'age' has gaps: set --missing impute.
+    """
+
+
+class AdviceWarning(_Advice, UserWarning):
+    """What was given was used, but perhaps should not have been."""
+
+
+def several(problems: Sequence[AdviceError], what: str) -> AdviceError:
+    """Join problems into one error that ends with all settings that would help.
+
+    Examples
+    --------
+    >>> gaps = AdviceError("'age' has gaps: set ", Setting("missing", "impute"), ".")
+    >>> name = AdviceError("'id' is a name: leave it out (", Setting("drop", "id"), ").")
+    >>> print(several([gaps, name], "columns"))
+    2 problems with the columns:
+      - 'age' has gaps: set missing='impute'.
+      - 'id' is a name: leave it out (drop='id').
+    All at once: missing='impute' drop='id'
+    """
+    if len(problems) == 1:
+        return problems[0]
+    parts: list[str | Setting] = [f"{len(problems)} problems with the {what}:"]
+    for problem in problems:
+        parts += ["\n  - ", *problem.parts]
+    remedies = tuple(dict.fromkeys(r for problem in problems for r in problem.remedies))
+    if remedies:
+        parts.append("\nAll at once:")
+        for remedy in remedies:
+            parts += [" ", remedy]
+    return AdviceError(*parts, remedies=remedies)

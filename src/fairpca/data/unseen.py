@@ -1,0 +1,47 @@
+"""What new rows hold that the rows an encoder was fitted on did not."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+
+__all__ = ["UnseenValues"]
+
+
+class UnseenValues:
+    """What `fit` did not see, counted while rows are encoded: new text, and gaps that were filled.
+
+    Attributes
+    ----------
+    counts : Counter of (str, str or None)
+        Rows by column and value of text columns.
+    filled : Counter of str
+        Missing values that were imputed, by column.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str | None]] = Counter()
+        self.filled: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return self.counts.total()
+
+    def describe(self) -> str:
+        """Return one sentence that names the columns, values and row counts."""
+        shown = ", ".join(
+            f"column {column!r} has {'missing values' if value is None else repr(value)} "
+            f"({n} {'row' if n == 1 else 'rows'})"
+            for (column, value), n in self.counts.most_common(3)
+        )
+        more = f" and {len(self.counts) - 3} more" if len(self.counts) > 3 else ""
+        what = "one value" if len(self.counts) == 1 else f"{len(self.counts)} values"
+        return (
+            f"{what} of text columns {'was' if len(self.counts) == 1 else 'were'} not there when "
+            f"the encoder was fitted: {shown}{more}. Such a row has 0 in all of that column's "
+            "categories."
+        )
+
+    def warn(self) -> None:
+        """Warn with that sentence, if there were any."""
+        if len(self):
+            warnings.warn(self.describe(), UserWarning, stacklevel=3)
