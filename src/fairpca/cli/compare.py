@@ -97,7 +97,9 @@ def compare(
             check_target(path)
     if csv is not None:
         options.checked("--csv", output_suffix, csv)
-    given, parts = load_parts(data, sensitive, label, drop, bins, keep_sensitive=keep_sensitive)
+    given, parts = load_parts(
+        data, sensitive, label, drop, bins, keep_sensitive=keep_sensitive, categorical=categorical
+    )
     positive = None
     if parts.label is not None:
         positive = options.match_label(parts.label, positive_label, given.positive)

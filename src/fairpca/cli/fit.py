@@ -178,10 +178,11 @@ def fit(
         max_categories=max_categories,
     )
     named = (data, sensitive, label, drop, bins)
-    opened = open_parts(*named, keep_sensitive=keep_sensitive) if streaming else None
+    reading: Any = {"keep_sensitive": keep_sensitive, "categorical": categorical}
+    opened = open_parts(*named, **reading) if streaming else None
     known = None
     if opened is None:
-        given, parts = load_parts(*named, keep_sensitive=keep_sensitive)
+        given, parts = load_parts(*named, **reading)
         roles, title, known, labels = parts.roles, given.title, given.positive, parts.label
     else:
         table, roles = opened

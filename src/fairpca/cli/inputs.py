@@ -44,10 +44,10 @@ class Input:
     drop: Mapping[str, str] = field(default_factory=dict)
 
 
-def load_input(data: str | None, sensitive: Sequence[str]) -> Input:
+def load_input(data: str | None, sensitive: Sequence[str], text: Sequence[str] = ()) -> Input:
     """Read a file, or the bundled data set of that name (German credit without any).
 
-    A file of the same name comes first.
+    A file of the same name comes first. Its columns named in `text` are read letter by letter.
     """
     from fairpca.data import bundle
     from fairpca.data.tables import open_table
@@ -55,7 +55,7 @@ def load_input(data: str | None, sensitive: Sequence[str]) -> Input:
     known = {info.name: info for info in bundle.list_datasets()}
     name = (data or DEFAULT_DATASET).replace("-", "_")
     if data is not None and (Path(data).exists() or name not in known):
-        source = open_table(data)
+        source = open_table(data).as_text(text)
         for remark in source.notes:
             note(f"{data}: {remark}.")
         return Input(source.read(_columns_needed(source, sensitive)), Path(data).name)
@@ -98,6 +98,7 @@ def load_parts(
     bins: Sequence[str] | None,
     *,
     keep_sensitive: bool,
+    categorical: Sequence[str] | None = None,
 ) -> tuple[Input, TableParts]:
     """Read a table and take it apart by the options, a bundled data set's own roles filling in.
 
@@ -108,7 +109,7 @@ def load_parts(
     """
     from fairpca.data.roles import split_table
 
-    given = load_input(data, sensitive or ())
+    given = load_input(data, sensitive or (), _text_columns(sensitive, label, bins, categorical))
     roles = _roles(given, given.table.column_names, sensitive, label, drop, bins, keep_sensitive)
     return given, split_table(given.table, roles)
 
@@ -121,6 +122,7 @@ def open_parts(
     bins: Sequence[str] | None,
     *,
     keep_sensitive: bool,
+    categorical: Sequence[str] | None = None,
 ) -> tuple[TableSource, Roles] | None:
     """Look at a file and decide its columns' roles without reading its rows; see `load_parts`.
 
@@ -130,12 +132,24 @@ def open_parts(
 
     if not Path(data).exists() and _is_bundled(data):
         return None
-    table = open_table(data)
+    table = open_table(data).as_text(_text_columns(sensitive, label, bins, categorical))
     for remark in table.notes:
         note(f"{data}: {remark}.")
     nothing = Input(None, Path(data).name)
     names = _columns_needed(table, sensitive or ())
     return table, _roles(nothing, names, sensitive, label, drop, bins, keep_sensitive)
+
+
+def _text_columns(
+    sensitive: Sequence[str] | None,
+    label: str | None,
+    bins: Sequence[str] | None,
+    categorical: Sequence[str] | None,
+) -> list[str]:
+    """Return the columns whose values are names, though they may look like numbers."""
+    binned = {text.rpartition("=")[0] for text in bins or ()}
+    named = [*(sensitive or ()), *([label] if label else []), *(categorical or ())]
+    return [name for name in named if name not in binned]
 
 
 def _roles(

@@ -7,7 +7,7 @@ of its values is; otherwise it is text, kept letter by letter.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 
+from fairpca.data.csv_quotes import check_quotes, holds_hexadecimal
 from fairpca.data.source import DataFileError, TableSource
 
 __all__ = ["open_csv"]
@@ -60,6 +61,13 @@ class CsvSource(TableSource):
     delimiter: str = ","
     n_columns: int = 2
     block_bytes: int = BLOCK_BYTES
+    text_columns: tuple[str, ...] = ()
+
+    def as_text(self, columns: Iterable[str]) -> CsvSource:
+        """See `TableSource.as_text`: ``01`` and ``1`` stay two labels."""
+        known = (*self.column_names, *self.index_names)
+        chosen = (*self.text_columns, *(name for name in columns if name in known))
+        return replace(self, text_columns=tuple(dict.fromkeys(chosen)))
 
     def header(self) -> tuple[str, ...]:
         """Return the names in the first row."""
@@ -67,11 +75,14 @@ class CsvSource(TableSource):
             with self._open(None, {}) as reader:
                 return tuple(reader.schema.names)
         except pa.ArrowInvalid as error:
+            check_quotes(self.path, self.delimiter)  # the better reason, if it is one
             raise self._explained(error) from error
 
     def _batches(
         self, columns: list[str], types: Mapping[str, pa.DataType], block_rows: int
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
+        check_quotes(self.path, self.delimiter)
+        types = {**dict.fromkeys(self.text_columns, pa.string()), **types}
         unknown = [name for name in columns if name not in types]
         types = {**types, **self._inferred(unknown)} if unknown else types
         for batch, share in self._typed(columns, types):
@@ -90,12 +101,16 @@ class CsvSource(TableSource):
             raise self._explained(error) from error
 
     def _table(self, columns: list[str]) -> pa.Table:
+        check_quotes(self.path, self.delimiter)
+        types = dict.fromkeys(self.text_columns, pa.string())
+        if holds_hexadecimal(self.path):  # pyarrow would take 0x10 for 16
+            types = {**self._inferred([n for n in columns if n not in types]), **types}
         try:
             table = csv.read_csv(
                 self.path,
                 read_options=csv.ReadOptions(block_size=self.block_bytes),
                 parse_options=self._parsing(),
-                convert_options=_converting(columns, {}),
+                convert_options=_converting(columns, types),
             )
         except pa.ArrowInvalid as error:
             for _ in self._typed(columns, dict.fromkeys(columns, pa.binary())):
@@ -184,6 +199,8 @@ def _climb(values: pa.Array, rung: int, path: Path, name: str) -> int:
     if rung == 0 and text.null_count == len(text):
         return 0
     rung = max(rung, 1)
+    if pc.any(pc.starts_with(text, "0x", ignore_case=True)).as_py():
+        return len(_LADDER) - 1  # pyarrow would take 0x10 for 16
     while rung < len(_LADDER) - 1:
         try:
             text.cast(_LADDER[rung])
