@@ -278,3 +278,28 @@ def test_transform_says_that_it_is_too_late_to_choose(call, people, model):
     assert done.exit_code == 3
     assert "'age' (3)" in done.stderr
     assert "fairpca fit --missing impute" in done.stderr
+
+
+@pytest.mark.parametrize("method", ["moment-matching", "streaming"])
+def test_group_and_label_texts_are_kept(call, folder, method):
+    rng = np.random.default_rng(0)
+    code, hired = np.resize(["01", "1", "2"], 90), np.resize(["1", "0"], 90)
+    rows = [
+        f"{c},{h},{v:.3f},{c}" for c, h, v in zip(code, hired, rng.normal(size=90), strict=True)
+    ]
+    (folder / "codes.csv").write_text("code,hired,x,post\n" + "\n".join(rows) + "\n")
+    done = call(
+        *("fit", "codes.csv", "-s", "code", "-y", "hired", "--categorical", "post", "-k", "1"),
+        *("--criterion", "equal_opportunity", "--method", method, "-o", "c.fairpca"),
+    )
+    assert done.exit_code == 0, done.stderr
+    model = load_model("c.fairpca")
+    assert model.estimator.groups_["code"].tolist() == ["01", "1", "2"]
+    assert model.estimator.pos_label == "1"
+    assert model.encoder.categories_ == {"post": ("01", "1", "2")}
+
+
+def test_numeric_scale_read_as_text_is_still_a_scale(call):
+    done = call("fit", "people.csv", "-s", "age", "-d", "id", "-o", "m.fairpca")
+    assert done.exit_code != 0
+    assert "that is a scale" in " ".join(done.stderr.split())

@@ -225,7 +225,7 @@ BAD_FILES = {
     "nameless column": ("a.csv", b"a,,c\n1,2,3\n", "column 2 has no name"),
     "too many fields": ("a.csv", b"a,b\n1,2\n3,4,5\n", r"row 3 .* too many fields: 3"),
     "too few fields": ("a.csv", b"a,b\n1,2\n3\n", r"row 3 .* too few fields: 1"),
-    "open quote": ("a.csv", b'a,b\n"1,2\n3,4\n', "double quotes"),
+    "open quote": ("a.csv", b'a,b\n"1,2\n3,4\n', "in row 2 .* a double quote is opened"),
     "unknown suffix": ("a.xlsx", b"PK\x03\x04", "unknown kind of file '.xlsx'"),
     "model": ("a.fairpca", b"PK\x03\x04", "a fitted model"),
     "csv as parquet": ("a.parquet", b"a,b\n1,2\n", "plain text, not a Parquet file"),
@@ -313,3 +313,66 @@ def test_unknown_column_names_the_closest(tmp_path, wanted):
         read_table(path, [wanted])
     with pytest.raises(ColumnNotFoundError, match="It has 'age', 'job'"):
         read_table(path, ["zzzzzz"])
+
+
+def quoted_rows(n=200, bad=101, opened='"m'):
+    rows = [f'{i},{i % 7},"f"' for i in range(1, n + 1)]
+    rows[bad - 1] = f"{bad},1,{opened}"
+    return "n,k,sex\n" + "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("columns", [None, ["n"], ["sex"]], ids=["all", "another", "its own"])
+@pytest.mark.parametrize("rest", ["plain", "quoted"])
+def test_unclosed_quote_is_named_by_its_row(tmp_path, columns, rest):
+    content = quoted_rows()
+    if rest == "plain":
+        content = content.replace('"f"', "f")
+    path = written(tmp_path, "a.csv", content)
+    message = r"in row 102 \(the header is row 1\) a double quote is opened and not closed"
+    with pytest.raises(DataFileError, match=message):
+        open_table(path).read(columns)
+    with pytest.raises(DataFileError, match=message):
+        list(open_table(path).blocks(columns))
+
+
+def test_unclosed_quote_behind_quoted_line_breaks(tmp_path):
+    path = written(tmp_path, "a.csv", 'a,b\n"1\n2\n3",x\n4,"5\n6,y\n')
+    with pytest.raises(DataFileError, match="in row 3 "):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ('5" pipe', '5" pipe'),
+        ('"a ""b"" c"', 'a "b" c'),
+        ('"two\nlines"', "two\nlines"),
+        ('""', None),
+        ('""""', '"'),
+        ('"a,b"', "a,b"),
+        ('"A" Smith', "A Smith"),
+    ],
+)
+def test_quotes_that_are_text(tmp_path, field, value):
+    path = written(tmp_path, "a.csv", f"a,b\nx,{field}\ny,{field}\n{field},z")
+    expected = {"a": ["x", "y", value], "b": [value, value, "z"]}
+    assert read_table(path).to_pydict() == expected
+
+
+def test_last_line_may_end_in_a_quote(tmp_path):
+    assert read_table(written(tmp_path, "a.tsv", 'a\tb\n1\t"x,"')).to_pydict()["b"] == ["x,"]
+
+
+@pytest.mark.parametrize("how", ["whole", "blocks"])
+def test_hexadecimal_is_text(tmp_path, how):
+    source = open_table(written(tmp_path, "a.csv", "a,b,c\n1,1,0x1\n0x10,2,0X2\n"))
+    table = source.read() if how == "whole" else pa.Table.from_batches(source.blocks())
+    assert table.to_pydict() == {"a": ["1", "0x10"], "b": [1, 2], "c": ["0x1", "0X2"]}
+
+
+@pytest.mark.parametrize("how", ["whole", "blocks"])
+def test_columns_read_letter_by_letter(tmp_path, how):
+    path = written(tmp_path, "a.csv", "code,n\n01,1\n1,2\n,3\n1.0,4\n")
+    source = open_table(path).as_text(["code", "no such"])
+    table = source.read() if how == "whole" else pa.Table.from_batches(source.blocks())
+    assert table.to_pydict() == {"code": ["01", "1", None, "1.0"], "n": [1, 2, 3, 4]}

@@ -196,7 +196,40 @@ def huge(members):
     _refresh(members)
 
 
+def attribute(name, value):
+    return header(lambda h: h["estimator"]["attributes"].update({name: value}))
+
+
+def replaced(name, value):
+    """Put another array in an attribute's place, with its right sum."""
+
+    def apply(members):
+        found = json.loads(members["header.json"])["estimator"]["attributes"][name]["array"]
+        buffer = io.BytesIO()
+        np.save(buffer, np.asarray(value))
+        members[found] = buffer.getvalue()
+        header(lambda h: h["arrays"][found].update(bytes=len(members[found])))(members)
+        _refresh(members)
+
+    return apply
+
+
+UNFIT = {
+    f"{name} {what}": (change(name), "damaged")
+    for name in ("components_", "mean_")
+    for what, change in {
+        "without axes": lambda n: replaced(n, 1.0),
+        "of text": lambda n: replaced(n, [["a"] * 9]),
+        "complex": lambda n: replaced(n, [[1j] * 9]),
+        "with three axes": lambda n: replaced(n, np.ones((1, 1, 9))),
+        "null": lambda n: attribute(n, None),
+        "a number": lambda n: attribute(n, 1.0),
+        "missing": lambda n: header(lambda h: h["estimator"]["attributes"].pop(n)),
+    }.items()
+}
 DAMAGE = {
+    **UNFIT,
+    "no width": (header(lambda h: h["estimator"]["attributes"].pop("n_features_in_")), "damaged"),
     "newer": (header(lambda h: h.update(format_version=2)), "Install a newer fairpca"),
     "other format": (header(lambda h: h.update(format="x")), "not a fairpca model file"),
     "no version": (header(lambda h: h.pop("format_version")), "format version None"),
@@ -221,7 +254,7 @@ DAMAGE = {
     ),
     "wrong width": (
         header(lambda h: h["estimator"]["attributes"].update(n_features_in_=3)),
-        "columns, the model 3",
+        "the model 3 columns",
     ),
     "header is no JSON": (lambda m: m.update({"header.json": b"{"}), "header is damaged"),
     "deep header": (lambda m: m.update({"header.json": b"[" * 10**6}), "header is damaged"),
@@ -331,3 +364,11 @@ def test_the_format_is_the_documented_one(path):
     assert described["format"] == "fairpca-model"
     assert described["format_version"] == persistence.FORMAT_VERSION
     np.testing.assert_array_equal(components, load_model(path).estimator.components_)
+
+
+def test_text_that_is_no_unicode_cannot_be_saved(tmp_path):
+    encoder = TableEncoder().fit({"age": [20.0, 40.0]})
+    encoder.feature_names_in_ = ("a\ud800",)
+    with pytest.raises(ModelFileError, match="not Unicode"):
+        save_model(encoder, tmp_path / "m.fairpca")
+    assert not list(tmp_path.iterdir())

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LinearRegression
 from sklearn.svm import SVC
 
 from fairpca.data.groups import encode_groups
@@ -156,3 +157,21 @@ def test_without_fairlearn_the_message_says_how_to_get_it(rng, monkeypatch):
     Z, y, s = problem(rng, 20)
     with pytest.raises(ImportError, match=r"pip install \"fairpca\[fairness\]\""):
         downstream(Z, y, Z, y, s)
+
+
+def test_columns_in_another_order_are_refused(rng):
+    Z = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"])
+    y, s = np.where(Z["a"] > 0, 1, 0), np.resize(["f", "m"], 40)
+    assert downstream(Z, y, Z, y, s, classifier="logistic").accuracy > 0.9
+    with pytest.raises(ValueError, match="same columns in another order: column 0 is 'a'"):
+        downstream(Z, y, Z[["b", "a"]], y, s)
+    with pytest.raises(ValueError, match="Z_test has others: column 1 is 'b' in Z_train and 'c'"):
+        downstream(Z, y, Z.rename(columns={"b": "c"}), y, s)
+
+
+def test_regressors_are_refused(rng):
+    Z, y, s = rng.normal(size=(40, 2)), np.resize([0, 1], 40), np.resize(["f", "f", "m"], 40)
+    with pytest.raises(ValueError, match="LinearRegression predicts values that are not among"):
+        downstream(Z, y, Z, y, s, classifier=LinearRegression())
+    with pytest.raises(ValueError, match="LinearRegression predicts values that are not among"):
+        downstream_published_train_on_test(Z, y, s, classifier=LinearRegression())

@@ -100,7 +100,10 @@ def compare(
     if csv is not None:
         options.checked("--csv", output_suffix, csv)
     given, parts = load_parts(
-        data, sensitive, label, drop, bins, keep_sensitive=keep_sensitive, na_values=na_values
+        *(data, sensitive, label, drop, bins),
+        keep_sensitive=keep_sensitive,
+        na_values=na_values,
+        categorical=categorical,
     )
     positive = None
     if parts.label is not None:

@@ -183,7 +183,11 @@ def fit(
         max_categories=max_categories,
     )
     named = (data, sensitive, label, drop, bins)
-    reading: Any = {"keep_sensitive": keep_sensitive, "na_values": na_values}
+    reading: Any = {
+        "keep_sensitive": keep_sensitive,
+        "na_values": na_values,
+        "categorical": categorical,
+    }
     opened = open_parts(*named, **reading) if streaming else None
     known = None
     if opened is None:

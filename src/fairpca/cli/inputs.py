@@ -47,10 +47,15 @@ class Input:
     remarks: tuple[str, ...] = ()
 
 
-def load_input(data: str | None, sensitive: Sequence[str], na_values: Sequence[str] = ()) -> Input:
+def load_input(
+    data: str | None,
+    sensitive: Sequence[str],
+    text: Sequence[str] = (),
+    na_values: Sequence[str] = (),
+) -> Input:
     """Read a file, or the bundled data set of that name (German credit without any).
 
-    A file of the same name comes first.
+    A file of the same name comes first. Its columns named in `text` are read letter by letter.
     """
     from fairpca.data import bundle
     from fairpca.data.tables import open_table
@@ -58,7 +63,7 @@ def load_input(data: str | None, sensitive: Sequence[str], na_values: Sequence[s
     known = {info.name: info for info in bundle.list_datasets()}
     name = (data or DEFAULT_DATASET).replace("-", "_")
     if data is not None and (Path(data).exists() or name not in known):
-        source = open_table(data, na_values=na_values)
+        source = open_table(data, na_values=na_values).as_text(text)
         for remark in source.notes:
             note(f"{data}: {remark}.")
         table = source.read(_columns_needed(source, sensitive))
@@ -105,6 +110,7 @@ def load_parts(
     *,
     keep_sensitive: bool,
     na_values: Sequence[str] | None = None,
+    categorical: Sequence[str] | None = None,
 ) -> tuple[Input, TableParts]:
     """Read a table and take it apart by the options, a bundled data set's own roles filling in.
 
@@ -116,7 +122,8 @@ def load_parts(
     """
     from fairpca.data.roles import check_attributes, split_table
 
-    given = load_input(data, sensitive or (), na_values or ())
+    text = _text_columns(sensitive, label, bins, categorical)
+    given = load_input(data, sensitive or (), text, na_values or ())
     roles = _roles(given, given.table.column_names, sensitive, label, drop, bins, keep_sensitive)
     parts = split_table(given.table, roles)
     check_attributes(parts)
@@ -132,6 +139,7 @@ def open_parts(
     *,
     keep_sensitive: bool,
     na_values: Sequence[str] | None = None,
+    categorical: Sequence[str] | None = None,
 ) -> tuple[TableSource, Roles] | None:
     """Look at a file and decide its columns' roles without reading its rows; see `load_parts`.
 
@@ -141,12 +149,25 @@ def open_parts(
 
     if not Path(data).exists() and _is_bundled(data):
         return None
-    table = open_table(data, na_values=na_values or ())
+    text = _text_columns(sensitive, label, bins, categorical)
+    table = open_table(data, na_values=na_values or ()).as_text(text)
     for remark in table.notes:
         note(f"{data}: {remark}.")
     nothing = Input(None, Path(data).name)
     names = _columns_needed(table, sensitive or ())
     return table, _roles(nothing, names, sensitive, label, drop, bins, keep_sensitive)
+
+
+def _text_columns(
+    sensitive: Sequence[str] | None,
+    label: str | None,
+    bins: Sequence[str] | None,
+    categorical: Sequence[str] | None,
+) -> list[str]:
+    """Return the columns whose values are names, though they may look like numbers."""
+    binned = {text.rpartition("=")[0] for text in bins or ()}
+    named = [*(sensitive or ()), *([label] if label else []), *(categorical or ())]
+    return [name for name in named if name not in binned]
 
 
 def _roles(

@@ -176,6 +176,8 @@ def match_label(label: Any, wanted: str | None, known: Any, *, required: bool = 
     values = sorted(set(label.tolist()), key=str)
     shown = ", ".join(repr(str(v)) for v in values[:10])
     if wanted is None:
+        if known is None and {str(v) for v in values} in ({"0", "1"}, {"-1", "1"}):
+            return values[-1]
         if required and known is None and not set(values) <= {0, 1} | {-1, 1}:
             raise ValueError(f"say which label counts as positive (--positive-label): {shown}.")
         return known

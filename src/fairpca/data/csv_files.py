@@ -8,7 +8,7 @@ letter.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 
+from fairpca.data.csv_quotes import check_quotes, holds_hexadecimal
 from fairpca.data.source import DataFileError, TableSource
 
 __all__ = ["open_csv"]
@@ -72,6 +73,13 @@ class CsvSource(TableSource):
     n_columns: int = 2
     block_bytes: int = BLOCK_BYTES
     na_values: tuple[str, ...] = ()
+    text_columns: tuple[str, ...] = ()
+
+    def as_text(self, columns: Iterable[str]) -> CsvSource:
+        """See `TableSource.as_text`: ``01`` and ``1`` stay two labels."""
+        known = (*self.column_names, *self.index_names)
+        chosen = (*self.text_columns, *(name for name in columns if name in known))
+        return replace(self, text_columns=tuple(dict.fromkeys(chosen)))
 
     def header(self) -> tuple[str, ...]:
         """Return the names in the first row."""
@@ -79,11 +87,14 @@ class CsvSource(TableSource):
             with self._open(None, {}) as reader:
                 return tuple(reader.schema.names)
         except pa.ArrowInvalid as error:
+            check_quotes(self.path, self.delimiter)  # the better reason, if it is one
             raise self._explained(error) from error
 
     def _batches(
         self, columns: list[str], types: Mapping[str, pa.DataType], block_rows: int
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
+        check_quotes(self.path, self.delimiter)
+        types = {**dict.fromkeys(self.text_columns, pa.string()), **types}
         unknown = [name for name in columns if name not in types]
         types = {**types, **self._inferred(unknown)} if unknown else types
         for batch, share in self._typed(columns, types):
@@ -102,12 +113,16 @@ class CsvSource(TableSource):
             raise self._explained(error) from error
 
     def _table(self, columns: list[str]) -> pa.Table:
+        check_quotes(self.path, self.delimiter)
+        types = dict.fromkeys(self.text_columns, pa.string())
+        if holds_hexadecimal(self.path):  # pyarrow would take 0x10 for 16
+            types = {**self._inferred([n for n in columns if n not in types]), **types}
         try:
             table = csv.read_csv(
                 self.path,
                 read_options=csv.ReadOptions(block_size=self.block_bytes),
                 parse_options=self._parsing(),
-                convert_options=self._converting(columns, {}),
+                convert_options=self._converting(columns, types),
             )
         except pa.ArrowInvalid as error:
             for _ in self._typed(columns, dict.fromkeys(columns, pa.binary())):
@@ -197,6 +212,8 @@ def _climb(values: pa.Array, rung: int, path: Path, name: str) -> int:
     if rung == 0 and text.null_count == len(text):
         return 0
     rung = max(rung, 1)
+    if pc.any(pc.starts_with(text, "0x", ignore_case=True)).as_py():
+        return len(_LADDER) - 1  # pyarrow would take 0x10 for 16
     while rung < len(_LADDER) - 1:
         try:
             text.cast(_LADDER[rung])

@@ -273,7 +273,12 @@ def _labels(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or (pa.types.is_string(kind) and _are_numbers(column))
+    ):
         distinct = column.unique().drop_null()
         if len(distinct) > MAX_NUMERIC_LEVELS:
             middle = float(np.nanmedian(numbers(column, name)))
@@ -283,6 +288,15 @@ def _labels(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
                 f"--sensitive '{name}>={_short(middle)}' or --bin '{name}={_short(middle)}'."
             )
     return _objects(column)
+
+
+def _are_numbers(column: pa.ChunkedArray) -> bool:
+    """Whether every label of a text column is written as a number."""
+    try:
+        column.unique().cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _objects(column: pa.ChunkedArray) -> NDArray[Any]:

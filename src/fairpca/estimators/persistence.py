@@ -128,10 +128,10 @@ def save_model(
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         for name, content in arrays.items()
     }
-    text = json.dumps(header, indent=1, ensure_ascii=False, allow_nan=False)
+    text = _as_bytes(json.dumps(header, indent=1, ensure_ascii=False, allow_nan=False))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
-        file.writestr(zipfile.ZipInfo("header.json", _EPOCH), text.encode())
+        file.writestr(zipfile.ZipInfo("header.json", _EPOCH), text)
         for name, content in arrays.items():
             file.writestr(zipfile.ZipInfo(name, _EPOCH), content)
     write_bytes(path, buffer.getvalue())
@@ -163,15 +163,18 @@ def load_model(path: str | Path) -> Model:
         return _restore(header, members)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        RecursionError,
-        OverflowError,
-    ) as error:
+    except _DAMAGE as error:
         raise ModelFileError(f"{path}: the model file is damaged: {error}") from error
+
+
+def _as_bytes(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ModelFileError(
+            f"the model holds text that is not Unicode, such as a column name: "
+            f"{text[max(0, error.start - 20) : error.end + 20]!r}. Rename it and fit again."
+        ) from None
 
 
 def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
@@ -326,12 +329,25 @@ def _build(description: Mapping[str, Any], get_array: Any) -> Any:
     return estimator
 
 
+def _check_array(name: str, array: Any, n_dimensions: int, width: Any) -> None:
+    """Refuse what is no real array of this many dimensions with a column for each feature."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+        kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+        raise ModelFileError(
+            f"the model file is damaged: {name} is {kind}, not an array of numbers."
+        )
+    if array.ndim != n_dimensions or width is None or array.shape[-1] != width:
+        raise ModelFileError(
+            f"the model file is damaged: {name} has the shape {array.shape}, the model {width} "
+            "columns."
+        )
+
+
 def _check_widths(estimator: Any, encoder: TableEncoder | None) -> None:
     width = getattr(estimator, "n_features_in_", None)
-    for name in ("components_", "mean_"):
-        array = getattr(estimator, name, None)
-        if isinstance(array, np.ndarray) and width is not None and array.shape[-1] != width:
-            raise ModelFileError(f"{name} has {array.shape[-1]} columns, the model {width}.")
+    if not isinstance(estimator, TableEncoder):
+        for name, n_dimensions in (("components_", 2), ("mean_", 1)):
+            _check_array(name, getattr(estimator, name, None), n_dimensions, width)
     if encoder is not None and width is not None and encoder.n_features_out_ != width:
         raise ModelFileError(
             f"the encoder makes {encoder.n_features_out_} features, the model takes {width}."

@@ -9,10 +9,17 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
+from fairpca.data.frames import frame_names
 from fairpca.data.groups import Groups, align_to_index, encode_groups, factorize
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
 
-__all__ = ["checked_groups", "checked_labels", "checked_loadings", "checked_rows"]
+__all__ = [
+    "check_same_names",
+    "checked_groups",
+    "checked_labels",
+    "checked_loadings",
+    "checked_rows",
+]
 
 
 def checked_rows(Z: Any, name: str = "Z", *, sparse: bool = False) -> Any:
@@ -57,6 +64,26 @@ def checked_rows(Z: Any, name: str = "Z", *, sparse: bool = False) -> Any:
         message = message if name in message.split()[:2] else f"{name}: {message}"
         raise type(error)(message) from None
     return rows
+
+
+def check_same_names(first: Any, second: Any, first_name: str, second_name: str) -> None:
+    """Refuse two frames whose columns have other names or another order.
+
+    Raises
+    ------
+    ValueError
+        Where both have names and these differ in any place.
+    """
+    names, others = frame_names(first), frame_names(second)
+    if names is None or others is None or names == others or len(names) != len(others):
+        return  # another number of columns has a message of its own
+    j = next(i for i, pair in enumerate(zip(names, others, strict=True)) if pair[0] != pair[1])
+    what = "the same columns in another order" if sorted(names) == sorted(others) else "others"
+    raise ValueError(
+        f"{first_name} and {second_name} must have the same columns in the same order, but "
+        f"{second_name} has {what}: column {j} is {names[j]!r} in {first_name} and {others[j]!r} "
+        f"in {second_name}. Pass {second_name}[list({first_name}.columns)], or arrays."
+    )
 
 
 def checked_groups(sensitive_features: Any, Z: Any, n_samples: int) -> Groups:

@@ -21,7 +21,12 @@ from sklearn.svm import SVC, LinearSVC
 
 from fairpca.data.groups import Label, sorted_labels
 from fairpca.metrics._group_rates import GroupRates, group_rates, published_gaps
-from fairpca.metrics._inputs import checked_groups, checked_labels, checked_rows
+from fairpca.metrics._inputs import (
+    check_same_names,
+    checked_groups,
+    checked_labels,
+    checked_rows,
+)
 
 __all__ = ["DownstreamResult", "downstream", "downstream_published_train_on_test"]
 
@@ -93,7 +98,8 @@ def downstream(
     ------
     ValueError
         If y does not have two classes, the test has classes or columns unknown to the training
-        rows, lengths differ, or values are missing.
+        rows or columns in another order, lengths differ, values are missing, or the classifier
+        predicts anything but the labels.
     ImportError
         If fairlearn is not installed.
 
@@ -117,13 +123,14 @@ def downstream(
     train, test = checked_rows(Z_train, "Z_train"), checked_rows(Z_test, "Z_test")
     if train.shape[1] != test.shape[1]:
         raise ValueError(f"Z_train has {train.shape[1]} columns, Z_test {test.shape[1]}.")
+    check_same_names(Z_train, Z_test, "Z_train", "Z_test")
     groups = checked_groups(sensitive_features_test, Z_test, test.shape[0])
     labels_train = checked_labels(y_train, Z_train, train.shape[0], "y_train")
     labels_test = checked_labels(y_test, Z_test, test.shape[0], "y_test")
     positive = _positive_label(labels_train, labels_test, pos_label)
     truth = labels_test == positive
     model = _model(classifier, random_state).fit(train, (labels_train == positive).astype(int))
-    predicted = np.asarray(model.predict(test), dtype=bool)
+    predicted = _predicted(model, test)
     rates = group_rates(truth, predicted, groups)
     return DownstreamResult(
         accuracy=float(np.mean(predicted == truth)),
@@ -168,9 +175,7 @@ def downstream_published_train_on_test(
     labels = checked_labels(y_test, Z_test, test.shape[0], "y_test")
     positive = _positive_label(labels, labels, pos_label)
     truth = labels == positive
-    predicted = np.asarray(
-        _model(classifier, random_state).fit(test, truth.astype(int)).predict(test), bool
-    )
+    predicted = _predicted(_model(classifier, random_state).fit(test, truth.astype(int)), test)
     gaps = [published_gaps(truth, predicted, attribute) for attribute in groups.attributes]
     return DownstreamResult(
         accuracy=float(np.mean(predicted == truth)),
@@ -209,6 +214,18 @@ def _model(classifier: Any, random_state: int | None) -> Any:
             f"{type(classifier).__name__}."
         )
     return clone(classifier)
+
+
+def _predicted(model: Any, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which rows the model takes for positive; it was trained on the labels 0 and 1."""
+    values = np.asarray(model.predict(rows))
+    if values.shape != (rows.shape[0],) or not np.isin(values, (0, 1)).all():
+        raise ValueError(
+            f"classifier {type(model).__name__} predicts values that are not among the labels it "
+            f"was trained on (0 and 1), such as {values.reshape(-1)[0]!r} for the first row: pass "
+            "a classifier, not a regressor."
+        )
+    return values == 1
 
 
 def _positive_label(y_train: NDArray[Any], y_test: NDArray[Any], pos_label: Label) -> Label:
