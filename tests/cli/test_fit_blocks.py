@@ -104,7 +104,7 @@ def test_killed_command_resumes(folder):
     rng = np.random.default_rng(0)
     columns = {f"x{i}": rng.normal(size=600_000) for i in range(20)}
     pq.write_table(pa.table(columns | {"g": rng.choice(["a", "b"], 600_000)}), "big.parquet")
-    command = [sys.executable, "-m", "fairpca.cli", "fit", "big.parquet", "-s", "g"]
+    command = [sys.executable, "-m", "fairpca", "fit", "big.parquet", "-s", "g"]
     command += ["--method", "streaming", "--n-unfair", "2", "-o"]
     run = {"cwd": folder, "env": dict(os.environ), "capture_output": True}
     subprocess.run([*command, "whole.fairpca"], check=True, **run)  # noqa: S603 - ourselves
