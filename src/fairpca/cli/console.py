@@ -7,11 +7,12 @@ Text that comes from data is printed as it is: it is never read as markup, and c
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -70,11 +71,12 @@ def fail(text: str) -> None:
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Make a function a command: warnings become notes, errors messages and exit codes."""
+    parameters = frozenset(inspect.signature(function).parameters)
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
-            with _notes(), _terminable():
+            with _notes(parameters), _terminable():
                 function(*args, **kwargs)
                 sys.stdout.flush()
         except BrokenPipeError:  # the reader of our output has seen enough
@@ -84,7 +86,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 raise
             if debug_wanted:
                 err().print_exception(show_locals=False)
-            code, message = explain(error)
+            code, message = explain(error, parameters)
             fail(message)
             raise typer.Exit(code) from None
 
@@ -92,12 +94,12 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def _notes() -> Iterator[None]:
+def _notes(parameters: Collection[str]) -> Iterator[None]:
     """Show each different warning once, as a note; developers' warnings not at all."""
     seen: set[str] = set()
 
     def show(message: Any, category: type[Warning], *args: Any, **kwargs: Any) -> None:
-        text = worded(message)
+        text = worded(message, parameters)
         if text not in seen:
             seen.add(text)
             note(text)

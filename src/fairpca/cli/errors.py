@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import traceback
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +29,8 @@ BAD_INPUT = 3
 BAD_OUTPUT = 4
 INTERRUPTED = 130
 
-OPTIONS = {
-    "pos_label": "--positive-label",
-    "unseen": "--strict",
-    "edges": "--bin",
-    "random_state": "--seed",
-}
-"""Options that are not called like their parameter."""
+PARAMETERS = {"pos_label": "positive_label", "unseen": "strict"}
+"""What the commands call a setting, where it is not its name in Python."""
 
 MISSING_EXTRAS = frozenset(["typer", "rich", "plotly", "jinja2", "fairlearn", "pandas"])
 """What `pip install "fairpca[cli]"` brings beyond the library itself."""
@@ -45,26 +41,32 @@ def missing_extra(name: str) -> str:
     return f'The command line needs {name}, which is not installed: pip install "fairpca[cli]"'
 
 
-def worded(message: Any) -> str:
-    """Return a message with the settings it advises written as this command's options."""
+def worded(message: Any, parameters: Collection[str] = ()) -> str:
+    """Return a message with the settings it advises written as options.
+
+    Parameters
+    ----------
+    message : exception, warning or str
+        What to say.
+    parameters : collection of str
+        What the running command takes. Other settings are options of `fairpca fit`.
+    """
     worded = getattr(message, "worded", None)
-    return str(message) if worded is None else str(worded(option))
+    if worded is None:
+        return str(message)
+    return str(worded(lambda setting: _option(setting, parameters)))
 
 
-def option(setting: Setting) -> str:
-    """Write a setting as an option, or as one of `fairpca fit` where this command has none."""
-    import click
-
-    name = OPTIONS.get(setting.name, f"--{setting.name.replace('_', '-')}")
-    if name == "--strict":
+def _option(setting: Setting, parameters: Collection[str]) -> str:
+    parameter = PARAMETERS.get(setting.name, setting.name)
+    if parameter == "strict":
         return "without --strict"
+    name = f"--{parameter.replace('_', '-')}"
     text = name if setting.value is None else f"{name} {shlex.quote(str(setting.value))}"
-    context = click.get_current_context(silent=True)
-    known = {o for p in context.command.params for o in p.opts} if context else {name}
-    return text if name in known else f"fairpca fit {text}"
+    return text if parameter in parameters else f"fairpca fit {text}"
 
 
-def explain(error: BaseException) -> tuple[int, str]:
+def explain(error: BaseException, parameters: Collection[str] = ()) -> tuple[int, str]:
     """Return the exit code and message for an exception."""
     from fairpca.data.output import OutputFileError
 
@@ -79,7 +81,7 @@ def explain(error: BaseException) -> tuple[int, str]:
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
         return BAD_INPUT, str(error)
     if isinstance(error, ValueError | TypeError) and _is_deliberate(error):
-        return BAD_INPUT, worded(error)
+        return BAD_INPUT, worded(error, parameters)
     if isinstance(error, MemoryError):
         return INTERNAL, "Not enough memory for this table. Use fewer rows or columns."
     return INTERNAL, (

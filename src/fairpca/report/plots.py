@@ -64,9 +64,12 @@ def projections(comparison: Comparison, attribute: str) -> go.Figure:
         margin = 0.05 * (high - low) or 1.0
         update(title_text=f"component {axis + 1}", range=[low - margin, high + margin])
     layout = {**_LAYOUT, "margin": {"l": 60, "r": 20, "t": 120, "b": 50}}
-    legend: dict[str, Any] = {"orientation": "h", "y": 0.99, "yref": "container", "yanchor": "top"}
-    legend["title"] = {"text": html.escape(attribute)}
-    return figure.update_layout(**layout, height=90 + 340 * n_rows, legend=legend)
+    height = 120 + 340 * n_rows
+    # Below the toolbar, which has the topmost 30 pixels.
+    legend: dict[str, Any] = {"orientation": "h"}
+    legend |= {"y": 1 - 40 / height, "yref": "container", "yanchor": "top"}
+    legend |= {"title": {"text": html.escape(attribute)}}
+    return figure.update_layout(**layout, height=height, legend=legend)
 
 
 def _measured(comparison: Comparison) -> list[MethodResult]:
@@ -111,7 +114,7 @@ def leakage_bars(comparison: Comparison) -> go.Figure:
         x=1.0, xref="paper", xanchor="left", y=0.5, text=" chance", showarrow=False
     )
     figure.update_yaxes(title_text="area under the ROC curve", range=[0, 1])
-    layout = {**_LAYOUT, "margin": {"l": 60, "r": 60, "t": 60, "b": 90}}
+    layout = {**_LAYOUT, "margin": {"l": 60, "r": 60, "t": 80, "b": 90}}
     legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
     return figure.update_layout(**layout, height=430, barmode="group", legend=legend)
 
