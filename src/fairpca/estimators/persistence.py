@@ -333,7 +333,9 @@ def _check_array(name: str, array: Any, n_dimensions: int, width: Any) -> None:
     """Refuse what is no real array of this many dimensions with a column for each feature."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
         kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-        raise ModelFileError(f"the model file is damaged: {name} is {kind}, not an array of numbers.")
+        raise ModelFileError(
+            f"the model file is damaged: {name} is {kind}, not an array of numbers."
+        )
     if array.ndim != n_dimensions or width is None or array.shape[-1] != width:
         raise ModelFileError(
             f"the model file is damaged: {name} has the shape {array.shape}, the model {width} "

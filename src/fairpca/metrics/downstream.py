@@ -225,7 +225,8 @@ def _predicted(model: Any, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
             f"was trained on (0 and 1), such as {values.reshape(-1)[0]!r} for the first row: pass "
             "a classifier, not a regressor."
         )
-    return values == 1
+    positive: NDArray[np.bool_] = values == 1
+    return positive
 
 
 def _positive_label(y_train: NDArray[Any], y_test: NDArray[Any], pos_label: Label) -> Label:
