@@ -196,3 +196,10 @@ def test_median_bandwidth_is_over_distinct_pairs():
     assert sampled == median_bandwidth(Z, max_pairs=400, random_state=0)
     with pytest.raises(ValueError, match="max_pairs"):
         median_bandwidth(Z, max_pairs=0)
+
+
+@pytest.mark.parametrize("bandwidth", ["median", 1.0])
+def test_rows_too_large_to_average_are_told(rng, bandwidth):
+    Z = rng.normal(size=(50, 3)) * 5e307
+    with pytest.raises(ValueError, match="mean overflows: rescale Z"):
+        mmd_squared(Z, np.resize(["a", "b"], 50), bandwidth=bandwidth)

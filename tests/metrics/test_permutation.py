@@ -97,3 +97,21 @@ def test_global_generator_is_untouched():
     state = np.random.get_state()[1].copy()  # noqa: NPY002
     mmd_permutation_test(np.eye(6), [0, 1] * 3, n_permutations=5)
     np.testing.assert_array_equal(state, np.random.get_state()[1])  # noqa: NPY002
+
+
+@pytest.mark.parametrize("where", [1.0, 4.0, 30.0])
+def test_rounding_does_not_decide_between_ties(where):
+    Z = np.full((5000, 1), 0.1)  # equal groups, one outlier: every permutation gives the same MMD²
+    Z[17] = where
+    groups = np.resize(["a", "b"], 5000)
+    test = mmd_permutation_test(Z, groups, n_permutations=99, bandwidth=1.0, random_state=0)
+    assert test.p_value == 1.0
+
+
+def test_small_differences_are_found_at_a_large_bandwidth():
+    rng = np.random.default_rng(0)
+    groups = np.resize([0, 1], 5000)
+    Z = rng.normal(size=(5000, 1)) + groups[:, None]
+    test = mmd_permutation_test(Z, groups, n_permutations=99, bandwidth=1e5, random_state=0)
+    assert test.statistic < 1e-9
+    assert test.p_value == 0.01

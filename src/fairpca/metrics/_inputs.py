@@ -57,7 +57,9 @@ def checked_rows(Z: Any, name: str = "Z", *, sparse: bool = False) -> Any:
             input_name=name,
         )
         rows = rows[:, None] if rows.ndim == 1 else rows
-        if not np.isfinite(rows.sum()) and not np.isfinite(_entries(rows)).all():
+        with np.errstate(over="ignore", invalid="ignore"):  # a sum alone may overflow
+            total = rows.sum()
+        if not np.isfinite(total) and not np.isfinite(_entries(rows)).all():
             raise ValueError(explain_nonfinite(rows, _column_names(matrix)))
     except (TypeError, ValueError) as error:
         message = str(error).replace("Input X", name)

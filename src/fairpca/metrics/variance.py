@@ -63,16 +63,19 @@ def explained_variance_ratio(X: Any, components: Any) -> float:
             f"components have {V.shape[1]} features, X has {rows.shape[1]} columns: they must "
             "be the columns the components were fitted on."
         )
-    mean = np.asarray(rows.mean(axis=0, dtype=np.float64)).reshape(-1)
+    scale = float(abs(rows).max())  # squares must neither overflow nor vanish
+    unit = float(np.ldexp(1.0, int(np.frexp(scale)[1]) - 1)) if 0.0 < scale < np.inf else 1.0
+    mean = np.zeros(rows.shape[1])
+    for start in range(0, rows.shape[0], BLOCK_ROWS):
+        block = rows[start : start + BLOCK_ROWS].astype(np.float64) / unit
+        mean += np.asarray(block.sum(axis=0)).reshape(-1) / rows.shape[0]
     kept = total = 0.0
     for start in range(0, rows.shape[0], BLOCK_ROWS):
         block = rows[start : start + BLOCK_ROWS]
-        block = (block.toarray() if scipy.sparse.issparse(block) else block) - mean
+        block = (block.toarray() if scipy.sparse.issparse(block) else block) / unit - mean
         total += float(np.einsum("ij,ij->", block, block))
         scores = block @ V.T
         kept += float(np.einsum("ij,ij->", scores, scores))
-    if not np.isfinite(total):
-        raise ValueError("the variance of X overflows float64: rescale its columns.")
     return min(kept / total, 1.0) if total > 0.0 else 0.0
 
 

@@ -68,7 +68,10 @@ def median_distance_bandwidth(
     n_samples = Z.shape[0]
     if n_samples < 2:
         raise ValueError(f"the median bandwidth needs at least two rows, got {n_samples}.")
-    rows = centred(Z)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = centred(Z)
+    if not np.all(np.isfinite(rows)):
+        raise ValueError("the rows are so large that their mean overflows: rescale Z.")
     largest = float(np.max(np.abs(rows), initial=0.0))
     if largest == 0.0:
         warnings.warn(

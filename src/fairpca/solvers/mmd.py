@@ -231,8 +231,10 @@ def _products_suffice(rows: NDArray[np.float64], dtype: Any, tolerance: float) -
 
 
 def _scaled(Z: NDArray[Any], bandwidth: float) -> NDArray[np.float64]:
-    rows = centred(Z)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = centred(Z)
+        if not np.all(np.isfinite(rows)):
+            raise ValueError("the rows are so large that their mean overflows: rescale Z.")
         rows /= bandwidth
         squares = np.einsum("ij,ij->i", rows, rows)
     if not np.all(np.isfinite(squares)):
