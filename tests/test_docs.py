@@ -20,7 +20,13 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     *sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts),
 ]
-MODULES = ("fairpca", "fairpca.datasets", "fairpca.metrics", "fairpca.comparison")
+MODULES = (
+    "fairpca",
+    "fairpca.datasets",
+    "fairpca.metrics",
+    "fairpca.comparison",
+    "fairpca.theory",
+)
 
 
 def blocks(page, language):
