@@ -244,4 +244,5 @@ def test_nothing_left_is_no_success(call, people):
     row = next(r for r in read_table("n.csv").to_pylist() if r["method"] == "all m=1")
     assert row["variance_percent"] == 0
     assert row["mmd_squared"] is row["leakage_linear_auc"] is None
+    assert re.search(r"all m=1 \(no variance left\) +0\.0 +– +–", done.stdout)
     assert "all m=1: no variance left: 2 of 4 directions were removed" in done.stderr

@@ -199,7 +199,10 @@ def _show(comparison: Comparison) -> None:
     for column in columns:
         table.add_column(column.heading.replace(" ", "\n"), justify="right", no_wrap=True)
     for method in comparison.methods:
-        cells: list[Any] = [Text(plain(method.name)), *(column.text(method) for column in columns)]
+        cells: list[Any] = [
+            Text(plain(method.heading)),
+            *(column.text(method) for column in columns),
+        ]
         table.add_row(*cells)
     out().print(table)
     say("Leakage is an area under the ROC curve, chance 0.50. Plain PCA is before, the rest after.")

@@ -113,6 +113,11 @@ class MethodResult:
         return max(scores, default=float("nan"))
 
     @property
+    def heading(self) -> str:
+        """The name, marked where nothing is left to compare."""
+        return f"{self.name} (no variance left)" if self.variance_ratio == 0 else self.name
+
+    @property
     def worst_attribute(self) -> str:
         """The attribute that is told best from the components; empty where none was measured."""
         best = {name: max(s.auc for s in scores.values()) for name, scores in self.leakage.items()}
