@@ -340,20 +340,16 @@ class MomentMatchingPCA(LinearProjection):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        variances = np.array(result.certificate["explained_variance"])
         components = summary.lift(result.components)
         mean = summary.lift((moments.origin + moments.mean(moments.everything))[None, :])[0]
         mean += summary.origin
+        variances = np.array(result.certificate["explained_variance"])
         if len(unfair) and exact:
             doubtful = variances <= result.certificate["variance_rounding"]
             empty = doubtful
             if not is_dask(rows.X):  # else it would take another pass
                 empty = without_variance(rows.X, mean, components, doubtful)
-            variances[empty] = 0.0
-            if n_components is None and not empty.all():
-                components, variances = components[~empty], variances[~empty]
-            else:
-                warn_without_variance(int(empty.sum()), len(empty), len(unfair), stacklevel=4)
+            components, variances = self._told_of(empty, components, variances, len(unfair))
         self.solver_ = summary.solver
         dtype = np.float32 if rows.X.dtype == np.float32 else np.float64
         self.unfair_subspace_ = summary.lift(unfair).astype(dtype)
@@ -365,6 +361,16 @@ class MomentMatchingPCA(LinearProjection):
             variances,
             covariance.trace(),
         )
+
+    def _told_of(
+        self, empty: Mask, components: Floats, variances: Floats, removed: int
+    ) -> tuple[Floats, Floats]:
+        """Leave components without variance out of "all", else keep them with a warning."""
+        variances[empty] = 0.0
+        if self.n_components is None and not empty.all():
+            return components[~empty], variances[~empty]
+        warn_without_variance(int(empty.sum()), len(empty), removed, stacklevel=5)
+        return components, variances
 
 
 def without_variance(X: Any, mean: Floats, components: Floats, chosen: Mask) -> Mask:
