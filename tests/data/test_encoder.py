@@ -274,3 +274,58 @@ def test_public_names_are_listed():
     import fairpca.data
 
     assert {"TableEncoder", "open_table", "read_table"} <= set(dir(fairpca.data))
+
+
+def test_column_of_nan_is_told_as_empty():
+    for missing in ("error", "impute"):
+        with pytest.raises(ValueError, match="column 'a' has no values in any row"):
+            TableEncoder(missing=missing).fit({"a": [np.nan, np.nan], "b": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ([1e160, 2e160, 3e160], "large"),
+        ([1e308, -1e308, 1e308], "large"),
+        ([1e-170, 2e-170, 3e-170], "small"),
+        ([1e-300, 0.0, 0.0], "small"),
+    ],
+)
+def test_numbers_that_cannot_be_squared(values, word):
+    with pytest.raises(ValueError, match=f"column 'a' holds numbers too {word}"):
+        TableEncoder().fit({"a": values, "b": [1.0, 2.0, 4.0]})
+
+
+def test_large_and_small_numbers_are_scaled():
+    for factor in (1e140, 1e-130):
+        out = TableEncoder().fit_transform({"a": np.array([1.0, 2.0, 3.0]) * factor})
+        assert np.allclose(out[:, 0], np.array([-1.0, 0.0, 1.0]) * np.sqrt(1.5))
+
+
+def test_array_of_another_width():
+    encoder = TableEncoder().fit(np.array([[1.0, 2.0], [2.0, 5.0]]))
+    with pytest.raises(ValueError, match="has 3 columns, the encoder was fitted on 2"):
+        encoder.transform(np.ones((4, 3)))
+    with pytest.raises(ValueError, match="has 3 columns, the encoder was fitted on 2"):
+        encoder.encode(np.ones((4, 3)), UnseenValues())
+
+
+def test_feature_names_differ():
+    encoder = TableEncoder().fit({"a": ["b=c", "d"], "a=b": ["c", "e"]})
+    names = encoder.get_feature_names_out().tolist()
+    assert len(set(names)) == 4
+    assert names[0] == "'a'='b=c'"
+
+
+def test_text_that_reads_missing_is_not_missing():
+    table = {"a": ["(missing)", None, "x", "((missing))"]}
+    encoder = TableEncoder(missing="impute")
+    out = encoder.fit_transform(table)
+    assert np.array_equal(out @ out.T, np.eye(4))
+    assert encoder.n_missing_ == {"a": 1}
+
+
+def test_a_block_without_values_is_imputed():
+    encoder = TableEncoder(missing="impute").partial_fit({"a": [1.0, 3.0]})
+    encoder.partial_fit({"a": [np.nan, np.nan]})
+    assert encoder.transform({"a": [np.nan]}).tolist() == [[0.0]]

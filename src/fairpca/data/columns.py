@@ -84,7 +84,7 @@ def column_kind(column: pa.ChunkedArray, name: str) -> Kind:
         If it holds dates, nested values or nothing at all, which have no obvious encoding.
     """
     kind = column.type
-    if pa.types.is_null(kind) or column.null_count == len(column):
+    if pa.types.is_null(kind) or count_missing(column) == len(column):
         raise AdviceError(
             f"column {name!r} has no values in any row. Leave it out (", Setting("drop", name), ")."
         )

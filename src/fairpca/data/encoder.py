@@ -6,6 +6,7 @@ a column of its own that is 1 where the row has it and 0 elsewhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Self
 
@@ -40,6 +41,7 @@ from fairpca.data.unseen import UnseenValues
 __all__ = ["TableEncoder", "UnseenValues"]
 
 BATCH_ROWS = 65_536
+_LIKE_MISSING = re.compile(r"\(+missing\)+")
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -56,7 +58,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         centred). False leaves numbers as they are.
     missing : {"error", "impute"}, default="error"
         With "impute", missing numbers become the column's mean and missing text is a category
-        ``(missing)`` of its own.
+        ``(missing)`` of its own. (Text that reads so becomes ``((missing))``.)
     unseen : {"warn", "error"}, default="warn"
         What to do with text at `transform` that `fit` did not see: warn and encode it as zeros,
         or refuse.
@@ -168,6 +170,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Encode a table X, shape (n_samples, n_features_out)."""
         check_is_fitted(self)
+        self._check_width(X)
         table = self._select(as_table(X, self.feature_names_in_))
         if self.missing != "impute":
             check_no_missing(table, fitted=True)
@@ -195,6 +198,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def encode(self, block: Any, unseen: UnseenValues) -> NDArray[np.float64]:
         """Encode one block and add what `fit` did not see, and gaps filled, to `unseen`."""
         check_is_fitted(self)
+        self._check_width(block)
         table = self._select(as_table(block, self.feature_names_in_))
         if self.missing != "impute":
             check_no_missing(table, fitted=True)
@@ -211,6 +215,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = [*self._numeric]
         for column, values in self.categories_.items():
             names += [f"{column}={value}" for value in values]
+        if len(set(names)) < len(
+            names
+        ):  # a name or value with = in it: quoted, none is like another
+            names = list(self._numeric)
+            for column, values in self.categories_.items():
+                names += [f"{column!r}={value!r}" for value in values]
         return np.array(names, dtype=object)
 
     @property
@@ -262,9 +272,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 self.n_missing_[name] = self.n_missing_.get(name, 0) + missing
         if self._numeric:
             self._learn_numbers(self._numbers(batch))
+            if self.scale:
+                self._check_spread()
+                self._check_constant(batch)
         for name, known in self.categories_.items():
             values, _ = text_codes(batch[name], name, self._kind(name))
-            seen = {MISSING if value is None else value for value in values}
+            seen = {_category(value) for value in values}
             if not seen <= set(known):
                 self.categories_[name] = tuple(sorted(seen.union(known)))
         self.n_samples_seen_ += batch.num_rows
@@ -274,10 +287,33 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         some = ~np.isnan(values).all(axis=0)  # a column without any value changes nothing
         if not some.any():
             return
-        scaler = self._scaler(some).partial_fit(np.ascontiguousarray(values[:, some]))
+        with np.errstate(all="ignore"):  # told by _check_spread
+            scaler = self._scaler(some).partial_fit(np.ascontiguousarray(values[:, some]))
         self.means_[some], self.variances_[some] = scaler.mean_, scaler.var_
         self.scales_[some] = scaler.scale_
         self.n_values_[some] = scaler.n_samples_seen_
+
+    def _check_spread(self) -> None:
+        """Refuse numbers whose squares overflow or vanish in float64: they could not be scaled."""
+        for name, mean, variance in zip(self._numeric, self.means_, self.variances_, strict=True):
+            if not np.isfinite(mean) or not np.isfinite(variance):
+                raise ValueError(
+                    f"column {name!r} holds numbers too large to be squared in float64. Give it in "
+                    "a larger unit (divide it, by 1e150 for example)."
+                )
+
+    def _check_constant(self, batch: pa.RecordBatch) -> None:
+        """Refuse numbers that differ while the squares of their differences vanish."""
+        for name, variance in zip(self._numeric, self.variances_, strict=True):
+            if variance >= 1e-290:
+                continue
+            values = numbers(batch[name], name)
+            values = values[~np.isnan(values)]
+            if values.size and np.max(np.abs(values)) < 1e-140 and np.ptp(values) > 0.0:
+                raise ValueError(
+                    f"column {name!r} holds numbers too small to be squared in float64. Give it in "
+                    "a smaller unit (multiply it, by 1e150 for example)."
+                )
 
     def _fill(self, batch: pa.RecordBatch, out: NDArray[np.float64], unseen: UnseenValues) -> None:
         """Write the encoded rows of a batch into `out`, shape (n_rows, n_features_out)."""
@@ -301,7 +337,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return each row's position in `known`, -1 where its value is not there."""
         values, indices = text_codes(column, name, self._kind(name))
         position = {value: i for i, value in enumerate(known)}
-        place = [position.get(MISSING if value is None else value, -1) for value in values]
+        place = [position.get(_category(value), -1) for value in values]
         codes = np.array(place, dtype=np.intp)[indices] if place else np.empty(0, dtype=np.intp)
         for i in np.flatnonzero(np.array(place, dtype=np.intp) < 0):
             if self.unseen == "error":
@@ -331,6 +367,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             scaler.n_features_in_ = len(scaler.mean_)
         return scaler
 
+    def _check_width(self, data: Any) -> None:
+        """Refuse a wider array: its columns have no names to tell which are meant."""
+        width = len(self.feature_names_in_)
+        if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] > width:
+            raise ValueError(
+                f"the array has {data.shape[1]} columns, the encoder was fitted on {width}."
+            )
+
     def _select(self, table: pa.Table) -> pa.Table:
         """Return the fitted columns by name, in the fitted order."""
         given = set(table.column_names)
@@ -342,6 +386,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         check_columns(missing, table.column_names, "the table")
         return table.select(list(self.feature_names_in_))
+
+
+def _category(value: str | None) -> str:
+    """Return a value's category; text that reads "(missing)" gets another pair of parentheses."""
+    if value is None:
+        return MISSING
+    return f"({value})" if _LIKE_MISSING.fullmatch(value) else value
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
