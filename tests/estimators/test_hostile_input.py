@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse
 
@@ -59,8 +60,19 @@ def test_numbered_columns_in_another_order_are_refused(problem):
 
 def test_repeated_column_names(problem):
     X, s = problem
-    with pytest.raises(ValueError, match="repeated column names: a"):
+    with pytest.raises(ValueError, match=r"Input X has repeated column names: 'a' \(2 times\)"):
         fit(pd.DataFrame(X, columns=list("aabcd")), s)
+
+
+def test_a_stored_pandas_index_is_no_feature_and_no_attribute(problem):
+    X, s = problem
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(group=s).sample(frac=1, random_state=0)
+    stored = pa.Table.from_pandas(frame)
+    assert "__index_level_0__" in stored.column_names
+    model = fit(stored.drop_columns(["group"]), stored.select(["group", "__index_level_0__"]))
+    assert list(model.feature_names_in_) == list("abcde")
+    assert list(model.groups_) == ["group"]
+    np.testing.assert_allclose(model.components_, fit(X, s).components_, atol=1e-10)
 
 
 def test_true_and_one_are_two_groups(problem):

@@ -89,7 +89,8 @@ def without_stored_index(frame: Any, keep: Collection[str] = ()) -> Any:
     names = frame_names(frame)
     if names is None:
         return frame
-    metadata = getattr(getattr(frame, "schema", None), "pandas_metadata", None)
+    lazy = hasattr(frame, "collect_schema") and not hasattr(frame, "column_names")
+    metadata = None if lazy else getattr(getattr(frame, "schema", None), "pandas_metadata", None)
     index = [n for n in stored_index(names, metadata) if n not in keep]
     if not index:
         return frame

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from fairpca.data.advice import AdviceError, Setting
+from fairpca.data.frames import check_distinct_names, without_stored_index
 
 __all__ = [
     "Attribute",
@@ -367,7 +368,8 @@ def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:
     """Split any accepted container into named 1-D columns."""
     if isinstance(features, Mapping):
         return [(str(name), _one_column(column)) for name, column in features.items()]
-    native = nw.from_native(features, allow_series=True, pass_through=True)
+    check_distinct_names(features, "sensitive_features")
+    native = nw.from_native(without_stored_index(features), allow_series=True, pass_through=True)
     if isinstance(native, nw.LazyFrame):
         native = native.collect()
     if isinstance(native, nw.DataFrame):

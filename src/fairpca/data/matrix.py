@@ -9,6 +9,8 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse
 
+from fairpca.data.frames import check_distinct_names, without_stored_index
+
 __all__ = ["as_matrix", "check_no_underflow", "column_name", "explain_nonfinite", "index_of"]
 
 _TINY_VARIANCE = 1e-290
@@ -45,8 +47,10 @@ def as_matrix(X: Any, *, user: str) -> Any:
         return np.where(np.ma.getmaskarray(X), np.nan, X.data) if np.ma.is_masked(X) else X.data
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         raise ValueError(f"Input X is not numeric: it holds {X.dtype}. Turn dates into numbers.")
+    check_distinct_names(X, "Input X")
+    X = without_stored_index(X)
     if hasattr(X, "iloc"):
-        X = _named_by_text(X, user)
+        X = _named_by_text(X)
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
@@ -64,7 +68,7 @@ def as_matrix(X: Any, *, user: str) -> Any:
     return frame.to_native()
 
 
-def _named_by_text(X: Any, user: str) -> Any:
+def _named_by_text(X: Any) -> Any:
     """Return a pandas frame whose columns are named by text, so that their order can be checked.
 
     The default names 0, 1, … count as none.
@@ -72,9 +76,6 @@ def _named_by_text(X: Any, user: str) -> Any:
     if not hasattr(X, "columns"):
         return X
     names = list(X.columns)
-    if not X.columns.is_unique:
-        repeated = sorted({str(name) for name in X.columns[X.columns.duplicated()]})
-        raise ValueError(f"{user}: X has repeated column names: {', '.join(repeated)}.")
     if all(isinstance(name, str) for name in names) or names == list(range(len(names))):
         return X
     return X.set_axis([str(name) for name in names], axis=1)
