@@ -13,8 +13,8 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from multigroup_common import arguments, machine, report
-from multigroup_data import Table, tables
+from _multigroup_common import arguments, machine, report
+from _multigroup_data import Table, tables
 from sklearn.decomposition import PCA
 
 from fairpca import MultigroupPCA, WorstGroupPCA

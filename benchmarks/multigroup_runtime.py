@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import warnings
 
-from multigroup_common import arguments, machine, report, timed
-from multigroup_data import Table, tables
+from _multigroup_common import arguments, machine, report, timed
+from _multigroup_data import Table, tables
 
 from fairpca import MultigroupPCA, WorstGroupPCA
 from fairpca.comparison import BicriteriaPCA

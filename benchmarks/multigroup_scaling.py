@@ -7,7 +7,7 @@ loss stands beside each time. "after the first" is the mean time of vectors 2 â€
 from __future__ import annotations
 
 import numpy as np
-from multigroup_common import arguments, machine, report, timed
+from _multigroup_common import arguments, machine, report, timed
 
 from fairpca.solvers.multigroup import multigroup_vectors
 
