@@ -29,6 +29,7 @@ from fairpca.summaries.blocks import (
     centered_blocks,
     reference_point,
     weight_rows,
+    weighted_sums,
 )
 
 __all__ = ["GroupMoments", "Resolution"]
@@ -259,7 +260,8 @@ def _scatter_by_cell(cells: Cells) -> tuple[Floats, Floats, Floats]:
         references[cell] = reference_point(cells.X, rows)
         for chosen, block in centered_blocks(cells.X, rows, references[cell]):
             w = None if cells.sample_weight is None else cells.sample_weight[chosen]
-            means[cell] += (np.ones(len(block)) if w is None else w) @ block
+            weights = np.ones(len(block)) if w is None else w
+            means[cell] += weighted_sums(weights[None, :], block)[0]
             _add_gram(weight_rows(block, w), scatter[cell])
         means[cell] /= cells.weights[cell]
         _add_gram(means[cell : cell + 1], scatter[cell], -cells.weights[cell])
