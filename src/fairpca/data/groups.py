@@ -368,17 +368,20 @@ def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:
     """Split any accepted container into named 1-D columns."""
     if isinstance(features, Mapping):
         return [(str(name), _one_column(column)) for name, column in features.items()]
-    check_distinct_names(features, "sensitive_features")
-    native = nw.from_native(without_stored_index(features), allow_series=True, pass_through=True)
-    if isinstance(native, nw.LazyFrame):
-        native = native.collect()
-    if isinstance(native, nw.DataFrame):
-        # not native[name]: pandas columns may be named by numbers
-        return [(str(column.name), _series_values(column)) for column in native.iter_columns()]
-    if isinstance(native, nw.Series):
-        name = native.name
-        named = name is not None and name != ""
-        return [(str(name) if named else "sensitive_feature", _series_values(native))]
+    if not isinstance(features, np.ndarray):
+        check_distinct_names(features, "sensitive_features")
+        native = nw.from_native(
+            without_stored_index(features), allow_series=True, pass_through=True
+        )
+        if isinstance(native, nw.LazyFrame):
+            native = native.collect()
+        if isinstance(native, nw.DataFrame):
+            # not native[name]: pandas columns may be named by numbers
+            return [(str(column.name), _series_values(column)) for column in native.iter_columns()]
+        if isinstance(native, nw.Series):
+            name = native.name
+            named = name is not None and name != ""
+            return [(str(name) if named else "sensitive_feature", _series_values(native))]
     array = label_array(features)
     if array.ndim == 1:
         return [("sensitive_feature", array)]

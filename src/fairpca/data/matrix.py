@@ -47,6 +47,8 @@ def as_matrix(X: Any, *, user: str) -> Any:
         return np.where(np.ma.getmaskarray(X), np.nan, X.data) if np.ma.is_masked(X) else X.data
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         raise ValueError(f"Input X is not numeric: it holds {X.dtype}. Turn dates into numbers.")
+    if isinstance(X, np.ndarray):
+        return X
     check_distinct_names(X, "Input X")
     X = without_stored_index(X)
     if hasattr(X, "iloc"):
