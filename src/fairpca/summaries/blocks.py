@@ -24,8 +24,8 @@ __all__ = [
 ]
 
 # A block of rows in flight fits the cache, and is long enough for full BLAS speed.
-_BLOCK_BYTES = 8 * 2**20
-_MIN_BLOCK_ROWS = 256
+_BLOCK_BYTES = 2 * 2**20
+_MIN_BLOCK_ROWS = 512
 REFERENCE_ROWS = 1024
 
 
