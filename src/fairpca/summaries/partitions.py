@@ -1,6 +1,7 @@
 """Summaries of rows on a cluster: filled block by block, and joined by a tree of merges.
 
-What travels are labels' counts and summaries; never the rows.
+The tasks pass on labels' counts and summaries only. Dask itself may move a block of rows that it
+gives to another worker than the one that loaded it.
 """
 
 from __future__ import annotations
