@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
+from fairpca import (
+    MomentMatchingPCA,
+    MultigroupPCA,
+    StreamingMomentMatchingPCA,
+    WorstGroupPCA,
+)
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("dask.sizeof")
@@ -90,6 +95,25 @@ def test_any_chunking_gives_the_answer_of_one_machine(name, chunks, table):
     lazy = da.from_array(X, chunks=chunks)
     other = ESTIMATORS[name]().fit(lazy, sensitive_features=group, sample_weight=weight)
     assert_same(one, other)
+
+
+@one_thread
+@pytest.mark.parametrize("kind", [MultigroupPCA, WorstGroupPCA])
+def test_groups_summarised_on_a_cluster_are_balanced_as_on_one_machine(kind, table):
+    X, group, _, weight = table
+    one = kind(2).fit(X, sensitive_features=group, sample_weight=weight)
+    lazy = da.from_array(X, chunks=((1, 0, 199, 200), 3))
+    other = kind(2).fit(lazy, sensitive_features=group, sample_weight=weight)
+    np.testing.assert_allclose(
+        other.components_.T @ other.components_, one.components_.T @ one.components_, atol=1e-6
+    )
+    np.testing.assert_allclose(other.mean_, one.mean_)
+    assert other.n_samples_seen_ == one.n_samples_seen_
+    assert other.group_counts_["sensitive_feature"].tolist() == (
+        one.group_counts_["sensitive_feature"].tolist()
+    )
+    both = kind(2).fit(lazy, sensitive_features=group).partial_fit(X, sensitive_features=group)
+    assert both.n_samples_seen_ == 2 * N
 
 
 @one_thread

@@ -36,6 +36,7 @@ from fairpca.estimators.projection import AffineMap
 from fairpca.summaries.base import Floats
 
 __all__ = [
+    "CRITERIA",
     "CheckedRows",
     "LinearProjection",
     "as_generator",
@@ -266,7 +267,9 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             )
             if not (sample_weight > 0).any():  # older scikit-learn lets this pass
                 raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
-        stratum, strata = self._label(y, groups, index)
+        stratum = self._label(y, groups, index)
+        # A batch need not have all labels.
+        strata = () if stratum is None or batch else self._strata(stratum.levels)
         rows = CheckedRows(X, groups, sample_weight, stratum, strata)
         return rows if batch else rows.of_positive_weight()
 
@@ -304,14 +307,9 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else list(names)
 
-    def _label(
-        self, y: Any, groups: Groups, index: Any
-    ) -> tuple[Attribute | None, tuple[Any, ...]]:
-        """Return y as a stratum and its values within which groups are compared."""
-        if self._criterion(y) == CRITERIA[0]:
-            return None, ()
-        attribute = label_attribute(y, groups, index)
-        return attribute, self._strata(attribute.levels)
+    def _label(self, y: Any, groups: Groups, index: Any) -> Attribute | None:
+        """Return y as a stratum, where groups are compared within its values."""
+        return None if self._criterion(y) == CRITERIA[0] else label_attribute(y, groups, index)
 
     def _criterion(self, y: Any) -> str:
         """Return the criterion, once it is known to be one and to have the y it needs."""
