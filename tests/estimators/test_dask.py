@@ -150,6 +150,13 @@ def _fitted(settings, X, group):
 
 
 @one_thread
+def test_repeated_columns_leave_components_without_variance_out(table):
+    X, group, _, _ = table
+    lazy = da.from_array(np.hstack([X, X]), chunks=(90, 2 * D))
+    assert MomentMatchingPCA(None).fit(lazy, sensitive_features=group).n_components_ == D - 2
+
+
+@one_thread
 @pytest.mark.parametrize("name", ["batch", "moments", "power"])
 def test_two_attributes_and_labels_within_y(name, table):
     X, group, y, _ = table

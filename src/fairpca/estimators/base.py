@@ -415,17 +415,20 @@ def check_n_components(value: Any) -> int | float | None:
     )
 
 
-def check_enough_directions(n_components: Any, available: int, removed: int, why: str) -> None:
+def check_enough_directions(
+    n_components: Any, available: int, removed: int, why: str, remedy: str = "lower n_unfair"
+) -> None:
     """Raise ValueError if more components are asked for than there are fair directions."""
     if isinstance(n_components, int) and n_components > available:
         raise ValueError(
             f"n_components={n_components} is more than the {available} directions left: {why}, "
             f"and {removed} of them tell the groups apart. Ask for at most {available}"
-            + (", or lower n_unfair." if removed else ".")
+            + (f", or {remedy}." if removed else ".")
         )
     if available < 1:
         raise ValueError(
-            f"no direction is left: {why}, and all of them tell the groups apart. Lower n_unfair."
+            f"no direction is left: {why}, and all of them tell the groups apart. "
+            f"{remedy.capitalize()}."
         )
 
 

@@ -79,6 +79,10 @@ class GroupSummary(ABC):
     def within_scale(self) -> Floats:
         """Return the diagonal of Σ_c A_c, shape (n_features,), squared units of X."""
 
+    @abstractmethod
+    def is_finite(self) -> bool:
+        """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
+
     def __sizeof__(self) -> int:
         """Bytes held: schedulers weigh by it what to move, and where to."""
         return object.__sizeof__(self) + held_bytes(vars(self).values())
