@@ -158,18 +158,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             Before `fit`.
         """
         check_is_fitted(self)
-        affine = AffineMap(
-            self.components_.T,
-            self.mean_,
-            None,
-            self._names(),
-            list(self.get_feature_names_out()),
-            type(self).__name__,
-        )
-        if is_dask(X):
-            return self._transform_lazily(X, affine)
-        X = to_numpy(self._validate_matrix(X, reset=False))
-        return affine.apply(X)
+        return self._map_rows(X, self.components_.T, None, list(self.get_feature_names_out()))
 
     def inverse_transform(self, Z: Any) -> Any:
         """Return the points of the original space that projected rows stand for.
@@ -182,7 +171,8 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            ``Z @ components_ + mean_``, units of X.
+            ``Z @ components_ + mean_``, units of X; of an oblique map `axes_` stand in for
+            `components_`.
 
         Raises
         ------
@@ -191,11 +181,11 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         check_is_fitted(self)
         affine = AffineMap(
-            self.components_,
+            self._axes(),
             None,
             self.mean_,
             None,
-            self._names() or [f"x{i}" for i in range(len(self.mean_))],
+            self._column_names(),
             type(self).__name__,
         )
         if is_dask(Z):
@@ -204,6 +194,18 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Z = check_array(as_matrix(Z, user=type(self).__name__), dtype=[np.float64, np.float32])
         self._check_width(Z)
         return affine.apply(Z)
+
+    def _axes(self) -> NDArray[Any]:
+        """Return the directions of the original space that unit coordinates stand for."""
+        return self.components_
+
+    def _map_rows(self, X: Any, matrix: NDArray[Any], after: Any, names: list[str]) -> Any:
+        """Return ``(X - mean_) @ matrix + after`` of rows as `transform` takes them."""
+        affine = AffineMap(matrix, self.mean_, after, self._names(), names, type(self).__name__)
+        if is_dask(X):
+            return self._transform_lazily(X, affine)
+        X = to_numpy(self._validate_matrix(X, reset=False))
+        return affine.apply(X)
 
     def _check_width(self, Z: Any) -> None:
         if Z.shape[1] != len(self.components_):
@@ -306,6 +308,9 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _names(self) -> list[str] | None:
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else list(names)
+
+    def _column_names(self) -> list[str]:
+        return self._names() or [f"x{i}" for i in range(len(self.mean_))]
 
     def _label(self, y: Any, groups: Groups, index: Any) -> Attribute | None:
         """Return y as a stratum, where groups are compared within its values."""

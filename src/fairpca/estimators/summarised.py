@@ -49,6 +49,8 @@ class SummarisedRows:
         The summary's attribute that holds the label y.
     span : SpanMoments or None
         `moments` with their coordinates, where more rows may be added to them.
+    partial : bool
+        Whether rows are to follow, with groups that have none yet.
     """
 
     rows: CheckedRows
@@ -57,6 +59,7 @@ class SummarisedRows:
     n_rows: int
     stratum: str | None = None
     span: SpanMoments | None = None
+    partial: bool = False
 
     @property
     def basis(self) -> Floats | None:
@@ -186,7 +189,7 @@ class SummaryProjection(LinearProjection):
         n_rows = rows.X.shape[0]
         if before is not None:
             moments, n_rows = before.in_columns().merge(moments), n_rows + self.n_samples_seen_
-        return self._solve_span(rows, SpanMoments(moments), n_rows)
+        return self._solve_span(rows, SpanMoments(moments), n_rows, partial=True)
 
     def fit_summary(
         self, summary: GroupSummary, *, attributes: Sequence[str] | None = None
@@ -248,10 +251,12 @@ class SummaryProjection(LinearProjection):
         if not moments.is_finite():
             raise ValueError(explain_nonfinite(rows.X, self._names()))
 
-    def _solve_span(self, rows: CheckedRows, span: SpanMoments, n_rows: int) -> Self:
+    def _solve_span(
+        self, rows: CheckedRows, span: SpanMoments, n_rows: int, *, partial: bool = False
+    ) -> Self:
         stratum = None if rows.stratum is None else rows.stratum.name
-        names = rows.groups.names
-        return self._finish(SummarisedRows(rows, span.moments, names, n_rows, stratum, span))
+        seen = SummarisedRows(rows, span.moments, rows.groups.names, n_rows, stratum, span, partial)
+        return self._finish(seen)
 
     def _finish(self, seen: SummarisedRows) -> Self:
         self._solve(seen)

@@ -12,7 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ __all__ = [
     "GroupSummary",
     "Mask",
     "QuadraticForm",
+    "SymmetricForm",
     "held_bytes",
     "merge_keys",
     "split_into_cells",
@@ -160,6 +161,19 @@ def held_bytes(values: Iterable[Any]) -> int:
         else:
             total += getattr(value, "nbytes", None) or sys.getsizeof(value)
     return total
+
+
+class SymmetricForm(Protocol):
+    """A symmetric matrix that need not be formed."""
+
+    def matmat(self, V: Floats) -> Floats:
+        """Return the product with V, shape (n_features, k)."""
+
+    def dense(self) -> Floats:
+        """Return the matrix itself, fresh."""
+
+    def trace(self) -> float:
+        """Return the trace."""
 
 
 @dataclass(frozen=True, eq=False)
