@@ -119,7 +119,7 @@ class _Newton:
         self._bind(np.flatnonzero(weights > BINDING), weights)
 
     def _bind(self, groups: NDArray[np.intp], weights: Floats) -> None:
-        self.binding = groups
+        self.binding, self.moved = groups, np.inf
         self.part = self.grams if len(groups) == len(self.tops) else self.grams[groups]
         self.flat = self.part.reshape(-1, len(self.v))
         self.tops_here = self.tops[groups]
@@ -138,8 +138,11 @@ class _Newton:
         for _ in range(MAX_STEPS):
             self._evaluate()
             done = self.error <= SETTLED or (self.error <= 100 * SETTLED and self.error > last / 4)
-            if done and not self._widened():
-                return self._proven()
+            if done:
+                if not self._widened():
+                    return self._proven()
+                last = np.inf
+                continue
             last = self.error
             factor = self._factor()
             if factor is None:
@@ -167,11 +170,11 @@ class _Newton:
         The margin, too small to slow the steps down, is for the proof at the end.
         """
         self.n_iter += 1
-        self.moved = 0.0
         K = mix(-self.mu, self.part)
         K += np.outer(self.top * self.v, self.v)
         K.flat[:: len(K) + 1] += (1 - APART) * self.top
         factor, info = dpotrf(K.T, lower=0, overwrite_a=1, clean=0)
+        self.moved = np.inf if info else 0.0
         return None if info else factor
 
     def _step(self, factor: Floats) -> bool:
@@ -200,9 +203,10 @@ class _Newton:
         return True
 
     def _let_go(self, lost: int) -> bool:
-        if len(self.tops) == 2:
-            return False
-        self._bind(np.delete(self.binding, lost), self.weights)
+        kept = np.delete(self.binding, lost)
+        if len(kept) < 2 or not self.weights[kept].any():
+            return False  # at an optimum two groups bind
+        self._bind(kept, self.weights)
         return True
 
     def _widened(self) -> bool:
