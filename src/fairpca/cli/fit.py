@@ -25,7 +25,7 @@ __all__ = ["fit"]
 
 SHOWN_COMPONENTS = 5
 LOSSES = ("marginal", "reconstruction", "variance", "nash")
-UNUSED = {
+UNSET = {
     "n_unfair": 0,
     "match_mean": True,
     "difference": "second_moment",
@@ -37,7 +37,7 @@ UNUSED = {
     "combine_attributes": "separate",
     "missing_groups": "error",
 }
-"""What an option must be for a method that does not know it (a seed may be anything)."""
+"""Options as they are when not given: the method's class then has its own default."""
 
 
 @command
@@ -244,14 +244,13 @@ def _estimator(
     if max_mmd is not None:
         named = [name for name, option in method.flags.items() if option == "--max-mmd"]
         parameters[named[0] if named else "max_mmd"] = max_mmd
-    for name in sorted(set(parameters) - set(known) - {"random_state"}):
-        if name not in UNUSED or UNUSED[name] != parameters[name]:
-            raise typer.BadParameter(
-                f"the method {method.name} does not take this.",
-                param_hint=f"--{name.replace('_', '-')}",
-            )
-    given = {name: value for name, value in parameters.items() if name in known}
-    return method.build({**given, **_settings(method, settings)})
+    given = {k: v for k, v in parameters.items() if k not in UNSET or UNSET[k] != v}
+    for name in sorted(set(given) - set(known) - {"random_state"}):
+        raise typer.BadParameter(
+            f"the method {method.name} does not take this.",
+            param_hint=f"--{name.replace('_', '-')}",
+        )
+    return method.build(_settings(method, settings), **given)
 
 
 def _settings(method: Method, texts: Sequence[str]) -> dict[str, Any]:

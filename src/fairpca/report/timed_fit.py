@@ -57,8 +57,8 @@ def timed_fit(
     Examples
     --------
     >>> from fairpca import MomentMatchingPCA
-    >>> timed_fit(MomentMatchingPCA(3), [[1.0, 2.0]], None, ["a"]).problem
-    "sensitive_features has only one group ('a'); at least 2 are needed for a comparison."
+    >>> timed_fit(MomentMatchingPCA(3), [[1.0, 2.0], [3.0, 5.0]], None, ["a", "b"]).problem
+    'n_components=3 is more than ...'
     """
     if limit is None:
         return _fit(model, X, y, sensitive_features)
