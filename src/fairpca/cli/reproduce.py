@@ -76,6 +76,7 @@ def reproduce(
 
     `fairpca reproduce fair-streaming-table-2 --only split=0 --jobs 8`
     """
+    from fairpca.data.output import make_folder
     from fairpca.experiments import MissingDataError, experiment_names, find_experiment
     from fairpca.experiments.output import write_outcome
     from fairpca.experiments.running import reproduce as run
@@ -85,6 +86,7 @@ def reproduce(
         _list([find_experiment(known) for known in experiment_names()])
         return
     wanted = _wanted(name, experiment_names())
+    make_folder(output)
     kept = Store(cache or default_cache(), data or default_data())
     failed = []
     for each in wanted:

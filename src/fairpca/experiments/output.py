@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairpca.data.output import write_bytes
+from fairpca.data.output import make_folder, write_bytes
 from fairpca.experiments.cells import Cell
 from fairpca.experiments.experiment import Row
 from fairpca.experiments.running import Outcome
@@ -37,7 +37,7 @@ def write_outcome(outcome: Outcome, folder: Path, store: Store) -> list[Path]:
     OutputFileError
         If the system refuses to write.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     name = outcome.experiment.name
     contents = {
         f"{name}.csv": _table(_cell_rows(outcome.cells)),

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
+from fairpca.data.output import make_folder
 from fairpca.experiments.cells import Cell, compare_cells
 from fairpca.experiments.experiment import Experiment, Row, Unit
 from fairpca.experiments.registry import find_experiment
@@ -163,6 +164,7 @@ def reproduce(
     store = Store(
         Path(cache) if cache else default_cache(), Path(data) if data else default_data(), fresh
     )
+    make_folder(store.cache)
     start = time.perf_counter()
     units = _chosen(found, found.units(quick=quick), only or {})
     keys = [_key(found, unit, store) for unit in units]

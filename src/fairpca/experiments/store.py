@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fairpca._version import __version__
 from fairpca.data.bundle import read_bytes
-from fairpca.data.output import atomic_path, write_bytes
+from fairpca.data.output import atomic_path, make_folder, write_bytes
 
 __all__ = ["MissingDataError", "Store", "default_cache", "default_data", "digest"]
 
@@ -154,13 +154,13 @@ class Store:
         path = self._path(key, "npz")
         if not self.fresh:
             try:
-                with np.load(path, allow_pickle=False) as stored:
+                with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                     return {name: stored[name] for name in stored.files}
             except _DAMAGE:
                 pass
         made = make()
-        with atomic_path(self._new(key, "npz")) as partial, partial.open("wb") as file:
-            np.savez_compressed(file, **made)  # type: ignore[arg-type]
+        with atomic_path(self._new(key, "npz")) as partial, partial.open("wb") as target:
+            np.savez_compressed(target, **made)  # type: ignore[arg-type]
         return made
 
     def _path(self, key: Mapping[str, Any], suffix: str) -> Path:
@@ -169,7 +169,7 @@ class Store:
 
     def _new(self, key: Mapping[str, Any], suffix: str) -> Path:
         path = self._path(key, suffix)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         return path
 
 
