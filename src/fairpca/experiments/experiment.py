@@ -74,6 +74,8 @@ class Experiment:
         Takes a cell outside two printed standard deviations; returns the reason found.
     tabulated : callable
         Takes a cell's labels; returns whether the printed table shows it. Files have all cells.
+    across : tuple of str
+        Labels that the columns of the results page stand for.
     revision : int
         Goes up when the computation changes, so that nothing older is taken from a cache.
     """
@@ -89,4 +91,5 @@ class Experiment:
     figures: Callable[[Outcome, Store], Mapping[str, go.Figure]] | None = None
     explain: Callable[[Cell], str] = _unexplained
     tabulated: Callable[[Mapping[str, Any]], bool] = _all
+    across: tuple[str, ...] = ("metric",)
     revision: int = 1

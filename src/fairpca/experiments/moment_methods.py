@@ -15,14 +15,14 @@ from fairpca.estimators.streaming import StreamingMomentMatchingPCA
 from fairpca.experiments.moment_tables import Representation, Split
 from fairpca.solvers.fair_pca_published import mean_projection
 
-__all__ = ["Fitted", "apply_fitted", "fit_method", "method_names"]
+__all__ = ["UNFAIR", "Fitted", "apply_fitted", "fit_method", "method_names", "published_power"]
 
 Fitted = dict[str, NDArray[np.float64]]
 """``mean`` and orthonormal ``components``, or ``mean`` and a ``map`` of columns, or both parts
 projected: ``train`` and ``test``."""
 Fit = Callable[[Split, int], Fitted]
 
-_UNFAIR: Mapping[str, tuple[int, int]] = MappingProxyType(
+UNFAIR: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"adult": (15, 50), "compas": (2, 5), "german_credit": (10, 25)}
 )
 """The paper's m, by data set."""
@@ -39,19 +39,30 @@ def _projected(make: Callable[..., Any], **options: Any) -> Fit:
 
 
 def _noisy_power(m: int) -> Fit:
-    """FNPM as the paper ran it on tables: blocks of all rows, 100 + 100 steps."""
+    """Return a fit by FNPM as the paper ran it on tables."""
 
     def fit(split: Split, k: int) -> Fitted:
-        options = {
-            "solver": "power",
-            "block_size": len(split.train.X),
-            "n_unfair_blocks": 100,
-            "n_pca_blocks": 100,
-            "oversample": 0,
-        }
+        options = published_power(len(split.train.X))
         return _projected(StreamingMomentMatchingPCA, n_unfair=m, **options)(split, k)
 
     return fit
+
+
+def published_power(n: int) -> dict[str, Any]:
+    """Return the settings of FNPM in the tables: blocks of all n rows, 100 + 100 steps.
+
+    Examples
+    --------
+    >>> published_power(700)["block_size"]
+    700
+    """
+    return {
+        "solver": "power",
+        "block_size": n,
+        "n_unfair_blocks": 100,
+        "n_pca_blocks": 100,
+        "oversample": 0,
+    }
 
 
 def _multiplicative_weights(split: Split, k: int) -> Fitted:
@@ -87,7 +98,7 @@ def _methods(dataset: str) -> dict[str, Fit]:
         "Ours (offline, mean)": _moments(0),
         "Ours (FNPM, mean)": _noisy_power(0),
     }
-    for m in _UNFAIR[dataset]:
+    for m in UNFAIR[dataset]:
         ours[f"Ours (offline, m={m})"] = _moments(m)
         ours[f"Ours (FNPM, m={m})"] = _noisy_power(m)
     return {**_PLAIN, **_COMPARED, **ours}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from fairpca.data.output import make_folder, write_bytes
 from fairpca.experiments.cells import Cell
 from fairpca.experiments.experiment import Row
 from fairpca.experiments.running import Outcome
-from fairpca.experiments.store import Store
+from fairpca.experiments.store import Store, versions
 
 __all__ = ["CELL_COLUMNS", "cell_label", "cell_texts", "summary", "write_outcome"]
 
@@ -25,7 +26,9 @@ _NUMBERS = ("published_mean", "published_sd", "published_text", "mean", "sd", "n
 
 
 def write_outcome(outcome: Outcome, folder: Path, store: Store) -> list[Path]:
-    """Write ``NAME.csv`` (cells), ``NAME_units.csv`` (every value) and ``NAME.html``.
+    """Write ``NAME.csv`` (cells), ``NAME_units.csv`` (every value), ``NAME.html``, ``NAME.json``.
+
+    The last says how it was computed; with the units it makes the results page.
 
     Returns
     -------
@@ -43,10 +46,24 @@ def write_outcome(outcome: Outcome, folder: Path, store: Store) -> list[Path]:
         f"{name}.csv": _table(_cell_rows(outcome.cells)),
         f"{name}_units.csv": _table(outcome.rows),
         f"{name}.html": _page(outcome, store),
+        f"{name}.json": json.dumps(_about(outcome), indent=1) + "\n",
     }
     for file, text in contents.items():
         write_bytes(folder / file, text.encode())
     return [folder / file for file in contents]
+
+
+def _about(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "experiment": outcome.experiment.name,
+        "quick": outcome.quick,
+        "units": outcome.n_units,
+        "failures": len(outcome.failures),
+        "seconds": round(outcome.seconds, 1),
+        "wall_seconds": round(outcome.wall_seconds, 1),
+        "versions": versions(),
+        "remarks": dict(outcome.remarks),
+    }
 
 
 def cell_label(cell: Cell) -> str:

@@ -16,6 +16,9 @@ _HOMES: Mapping[str, str] = MappingProxyType(
         "fair-streaming-table-2": "fair_streaming",
         "fair-streaming-table-3": "fair_streaming",
         "fair-streaming-table-4": "fair_streaming",
+        "fair-streaming-passes": "passes",
+        "fair-streaming-figure-2": "synthetic_stream",
+        "faces": "faces",
     }
 )
 """Module below `fairpca.experiments` with the experiment in its ``EXPERIMENTS``, by name."""

@@ -24,7 +24,7 @@ from fairpca._version import __version__
 from fairpca.data.bundle import read_bytes
 from fairpca.data.output import atomic_path, make_folder, write_bytes
 
-__all__ = ["MissingDataError", "Store", "default_cache", "default_data", "digest"]
+__all__ = ["MissingDataError", "Store", "default_cache", "default_data", "digest", "versions"]
 
 Arrays = dict[str, NDArray[Any]]
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -164,7 +164,7 @@ class Store:
         return made
 
     def _path(self, key: Mapping[str, Any], suffix: str) -> Path:
-        name = digest({"key": _plain(key), "versions": _versions()})
+        name = digest({"key": _plain(key), "versions": versions()})
         return self.cache / name[:2] / f"{name}.{suffix}"
 
     def _new(self, key: Mapping[str, Any], suffix: str) -> Path:
@@ -178,7 +178,8 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that results depend on."""
     return {"fairpca": __version__, "scikit-learn": sklearn.__version__}
 
 
