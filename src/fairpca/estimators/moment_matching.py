@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -23,7 +23,13 @@ from fairpca.estimators.base import (
     is_count,
 )
 from fairpca.estimators.cluster import counted_rows, partitioned_rows
-from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
+from fairpca.solvers.moment_matching import (
+    Difference,
+    Method,
+    constrained_components,
+    difference_eigenvectors,
+    span_of_directions,
+)
 from fairpca.summaries.base import Floats, Mask
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.distributed import DistributedRows
@@ -232,6 +238,29 @@ class MomentMatchingPCA(LinearProjection):
             check_no_underflow(rows.X, summary.moments.covariance().trace())
         return self._solve(rows, summary)
 
+    def _fit_sharing(
+        self,
+        read: dict[Hashable, Any],
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        sample_weight: Any,
+    ) -> Self:
+        self._check_parameters()
+        rows = self._validate(X, y, sensitive_features, sample_weight)
+        key = (
+            *(self._choose_solver(*rows.X.shape), bool(self.n_unfair), rows.strata),
+            *(self.criterion, self.combine_attributes, self.missing_groups),
+        )
+        if key not in read:
+            summary = self._summarise(rows)
+            if not summary.moments.is_finite():
+                raise ValueError(explain_nonfinite(rows.X, self._names()))
+            check_no_underflow(rows.X, summary.moments.covariance().trace())
+            read[key] = summary
+        return self._solve(rows, read[key])
+
     def _check_parameters(self) -> None:
         check_n_components(self.n_components)
         check_choice("difference", self.difference, ("second_moment", "covariance"))
@@ -304,15 +333,14 @@ class MomentMatchingPCA(LinearProjection):
             stratum=None if rows.stratum is None else rows.stratum.name,
             strata=rows.strata,
         )
-        unfair = unfair_subspace(
-            moments,
-            contrasts,
-            n_unfair=unfair_per_contrast(self.n_unfair, contrasts),
-            match_mean=self.match_mean,
-            difference=self.difference,
-            method=summary.method,
-            rng=rng,
-        )
+        directions = [
+            summary.differences(contrast, m, self.difference, rng)
+            for contrast, m in zip(
+                contrasts, unfair_per_contrast(self.n_unfair, contrasts), strict=True
+            )
+            if m
+        ]
+        unfair = span_of_directions(moments, contrasts if self.match_mean else (), directions)
         n, d = rows.X.shape
         exact = self.strength == 1
         available = min(n, d) - (len(unfair) if exact else 0)
@@ -447,9 +475,21 @@ class _Summary:
 
     moments: GroupMoments | GroupRows | DistributedRows
     solver: str
-    method: Literal["dense", "lanczos"]
+    method: Method
     basis: Floats | None
     origin: Floats
+    known: dict[Hashable, tuple[int, Floats]] = field(default_factory=dict)
+
+    def differences(
+        self, contrast: Contrast, m: int, difference: Difference, rng: np.random.Generator
+    ) -> Floats:
+        """Return m directions in which groups differ, read off an earlier answer for more."""
+        masks = (contrast.inside, contrast.outside, contrast.reference)
+        key = (difference, *(mask.tobytes() for mask in masks))
+        if key not in self.known or self.known[key][0] < m:
+            found = difference_eigenvectors(self.moments, contrast, m, difference, self.method, rng)
+            self.known[key] = (m, found)
+        return self.known[key][1][:, :m]
 
     def lift(self, rows: Floats) -> Floats:
         """Return row vectors in the original coordinates."""

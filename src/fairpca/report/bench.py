@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Groups, encode_groups
+from fairpca.data.sampling import balanced_sample
 from fairpca.estimators.base import LinearProjection
 from fairpca.estimators.distribution_matching import DistributionMatchingPCA
 from fairpca.estimators.moment_matching import MomentMatchingPCA
@@ -63,7 +64,7 @@ class Bench:
     def __init__(self, train: Part, test: Part, settings: Settings) -> None:
         self.settings, self.train, self.test = settings, train, test
         groups = encode_groups(test.sensitive, n_samples=len(test.X))
-        self.measured = _subset(groups, settings.max_samples, settings.seed)
+        self.measured = balanced_sample(groups, settings.max_samples, settings.seed)
         self.shown = self.measured[:SHOWN_ROWS]
         plain = MomentMatchingPCA(settings.n_components, match_mean=False).fit(train.X)
         self.bandwidth = median_bandwidth(
@@ -214,17 +215,3 @@ class Bench:
         n, d = self.train.X.shape
         room = (min(n, d) - self.settings.n_components) // n_contrasts - 1
         return int(max(1, min(10, d // 20, room)))
-
-
-def _subset(groups: Groups, n_rows: int, seed: int) -> NDArray[np.intp]:
-    """Return rows in random order, at most `n_rows`, with every group in proportion."""
-    rng = np.random.default_rng(seed)
-    rows = rng.permutation(groups.n_samples)
-    if groups.n_samples <= n_rows:
-        return rows
-    cells, _ = groups.joint()
-    # The rank of a row within its cell, as a share: the smallest shares make a balanced sample.
-    order = np.argsort(cells[rows], kind="stable")
-    sizes = np.bincount(cells)
-    rank = np.concatenate([np.arange(n) for n in sizes]) / np.repeat(sizes, sizes)
-    return rows[order][np.argsort(rank, kind="stable")[:n_rows]]
