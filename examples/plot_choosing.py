@@ -49,10 +49,9 @@ for chosen, colour, label in ((met, "#0072b2", "meets the target"), (~met, "#999
         capsize=3,
         label=label,
     )
-axis.plot(100 * search.best_score_, search.best_unfairness_, "*", color="#d55e00", markersize=16)
-axis.annotate(
-    "chosen", (100 * search.best_score_, search.best_unfairness_), (8, 12), textcoords="offset points"
-)
+best = (100 * search.best_score_, search.best_unfairness_)
+axis.plot(*best, "*", color="#d55e00", markersize=16)
+axis.annotate("chosen", best, (8, 12), textcoords="offset points")
 axis.axhline(search.limit, color="black", linewidth=0.8, linestyle="--")
 axis.set_xlabel("variance kept on held-out rows, %")
 axis.set_ylabel("MMD² between women and men, held-out rows")

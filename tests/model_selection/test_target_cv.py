@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA, MultigroupPCA, WorstGroupPCA
+from fairpca.comparison import LEACE
 from fairpca.metrics import (
     attribute_leakage,
     downstream,
@@ -379,6 +380,17 @@ def test_another_librarys_pca_can_be_judged():
     with sklearn.config_context(enable_metadata_routing=True):
         search = clone(search).set_fit_request(sensitive_features=True)
         assert search.fit(X, sensitive_features=group).best_params_ == {"n_components": 6}
+
+
+def test_an_oblique_map_is_judged_by_what_its_coordinates_vary_by():
+    X, _, group = spread_out(200)
+    folds = fixed_folds(200, 2)
+    search = FairnessTargetCV(LEACE(2), {"n_components": [1, 3]}, limit=9, cv=folds)
+    search.fit(X, sensitive_features=group)
+    train, test = folds[0]
+    Z = LEACE(3).fit(X[train], sensitive_features=group[train]).transform(X[test])
+    share = Z.var(axis=0).sum() / X[test].var(axis=0).sum()
+    np.testing.assert_allclose(search.cv_results_["split0_test_variance"][1], share)
 
 
 def test_constant_data_are_fair_and_worth_nothing():

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -181,7 +182,19 @@ def _kept(whole: Any, model: Any, test: Sample, raw: Sample, how: Judging) -> fl
             f"{type(model).__name__} has no components_ to take the variance kept from: pass "
             "scoring=, a function of (estimator, X, y) that is larger the better."
         )
-    return explained_variance_ratio(test.X, model.components_, sample_weight=test.sample_weight)
+    V = np.asarray(model.components_, dtype=np.float64)
+    if np.allclose(V @ V.T, np.eye(len(V)), atol=1e-5):
+        return explained_variance_ratio(test.X, model.components_, sample_weight=test.sample_weight)
+    # An oblique map, such as least-squares erasure: what its coordinates vary by.
+    varies = _total_variance(test.X, test.sample_weight)
+    kept = _total_variance(model.transform(test.X), test.sample_weight)
+    return kept / varies if varies > 0 else 0.0
+
+
+def _total_variance(X: Any, sample_weight: Any) -> float:
+    rows = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+    mean = np.average(rows, axis=0, weights=sample_weight)
+    return float(np.average(np.square(rows - mean), axis=0, weights=sample_weight).sum())
 
 
 def _unfairness(
