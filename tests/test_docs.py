@@ -27,6 +27,7 @@ MODULES = (
     "fairpca.model_selection",
     "fairpca.comparison",
     "fairpca.theory",
+    "fairpca.experiments",
 )
 
 
