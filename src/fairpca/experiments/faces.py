@@ -95,7 +95,7 @@ def units(*, quick: bool) -> list[Unit]:
     found: list[Unit] = []
     for split in range(1 if quick else N_SPLITS):
         for dataset in ("orl_faces",) if quick else FILES:
-            base = {"dataset": dataset, "split": split}
+            base: Unit = {"dataset": dataset, "split": split}
             largest = BLOCKS[dataset][0]
             found.append({**base, "method": "PCA", "m": 0, "b": 0})
             found += [
