@@ -50,9 +50,23 @@ def timed(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
     return statistics.median(times), result
 
 
-def report(name: str, rows: Sequence[dict[str, Any]], *, save: bool, note: str = "") -> None:
-    """Print rows as a Markdown table and save them as ``results/<name>.csv`` and ``.md``."""
+def report(
+    name: str,
+    rows: Sequence[dict[str, Any]],
+    *,
+    save: bool,
+    note: str = "",
+    keep: str | None = None,
+    order: Sequence[str] = (),
+) -> None:
+    """Print rows as a Markdown table and save them as ``results/<name>.csv`` and ``.md``.
+
+    With `keep`, rows of the saved file with other values in that column stay, sorted by `order`.
+    """
     header = list(rows[0])
+    if save and keep:
+        rows = [*rows, *_others(RESULTS / f"{name}.csv", header, {row[keep] for row in rows}, keep)]
+        rows = sorted(rows, key=lambda row: list(order).index(row[keep]))
     lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
     lines += ["| " + " | ".join(_text(row[key]) for key in header) + " |" for row in rows]
     table = "\n".join(lines)
@@ -65,6 +79,28 @@ def report(name: str, rows: Sequence[dict[str, Any]], *, save: bool, note: str =
         writer.writeheader()
         writer.writerows(rows)
     (RESULTS / f"{name}.md").write_text(f"{note}\n\n{machine()}\n\n{table}\n")
+
+
+def _others(path: Path, header: list[str], new: set[Any], keep: str) -> list[dict[str, Any]]:
+    """Return the saved rows that are not new, if the file has the same columns."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        reader = csv.DictReader(file)
+        if reader.fieldnames != header:
+            return []
+        return [
+            {key: _number(value) for key, value in row.items()}
+            for row in reader
+            if row[keep] not in new
+        ]
+
+
+def _number(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _text(value: Any) -> str:
