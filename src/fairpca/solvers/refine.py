@@ -19,8 +19,8 @@ __all__ = ["polish_frame", "refine_frame", "simplex_quadratic"]
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_STEPS = 60
-MAX_NEWTON = 600
-"""Most unknowns of a Newton system."""
+MAX_SINGULAR = 600
+"""Most unknowns of a Newton system that cannot be eliminated."""
 
 
 def refine_frame(H: Floats, frame: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
@@ -101,11 +101,10 @@ def _polish(H: Floats, state: _State, scale: float, *, forgiving: float = 1e-7) 
     best = state
     for _ in range(6):
         model = _Model(H, state)
-        if model.curvature.size > MAX_NEWTON:
+        found = _newton_step(model, state)
+        if found is None or not np.sum(found[1]) > 0:
             break
-        step, multipliers = _newton_step(model, state)
-        if not np.sum(multipliers) > 0:
-            break
+        step, multipliers = found
         frame = model.moved(step)
         state = _State(frame, multipliers / np.sum(multipliers), frame_losses(H, frame))
         if state.worst <= best.worst + 4 * EPS * scale:
@@ -117,19 +116,44 @@ def _polish(H: Floats, state: _State, scale: float, *, forgiving: float = 1e-7) 
     return best
 
 
-def _newton_step(model: _Model, state: _State) -> tuple[Floats, Floats]:
+def _newton_step(model: _Model, state: _State) -> tuple[Floats, Floats] | None:
     binding = np.flatnonzero(state.multipliers > 1e-7)
     J = model.gradients[binding].reshape(binding.size, -1)
-    n, b = J.shape[1], binding.size
+    curvature = model.curvature.reshape(-1)
+    losses = state.losses[binding]
+    size = np.abs(curvature)
+    if np.min(size) > 1e-9 * np.max(size):
+        found = _by_elimination(curvature, J, losses)
+    elif size.size <= MAX_SINGULAR:
+        found = _by_least_squares(curvature, J, losses)
+    else:
+        return None
+    multipliers = np.zeros_like(state.multipliers)
+    multipliers[binding] = np.maximum(found[1], 0.0)
+    return found[0].reshape(model.curvature.shape) @ model.inner.T, multipliers
+
+
+def _by_elimination(curvature: Floats, J: Floats, losses: Floats) -> tuple[Floats, Floats]:
+    """Solve curvature·Δ + Jᵀν = 0, JΔ + losses = z, Σ ν = 1 for Δ and ν: first for ν."""
+    bent = J / curvature
+    b = len(losses)
+    system = np.zeros((b + 1, b + 1))
+    system[:b, :b] = bent @ J.T
+    system[:b, b] = system[b, :b] = 1.0
+    nu = np.linalg.lstsq(system, np.append(losses, 1.0), rcond=1e-13)[0][:b]
+    return -nu @ bent, nu
+
+
+def _by_least_squares(curvature: Floats, J: Floats, losses: Floats) -> tuple[Floats, Floats]:
+    """Solve the same where curvature vanishes: all unknowns at once, the shortest solution."""
+    n, b = len(curvature), len(losses)
     system = np.zeros((n + b + 1, n + b + 1))
-    system[range(n), range(n)] = model.curvature.reshape(-1)
+    system[range(n), range(n)] = curvature
     system[:n, n : n + b], system[n : n + b, :n] = J.T, J
     system[n : n + b, -1] = system[-1, n : n + b] = -1.0
-    right = np.concatenate([np.zeros(n), -state.losses[binding], [-1.0]])
+    right = np.concatenate([np.zeros(n), -losses, [-1.0]])
     solution = np.linalg.lstsq(system, right, rcond=1e-13)[0]
-    multipliers = np.zeros_like(state.multipliers)
-    multipliers[binding] = np.maximum(solution[n : n + b], 0.0)
-    return solution[:n].reshape(model.curvature.shape) @ model.inner.T, multipliers
+    return solution[:n], solution[n : n + b]
 
 
 class _Model:
