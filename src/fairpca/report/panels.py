@@ -6,7 +6,6 @@ numbers of all of them as ``meta.columns``, and the page's script puts the chose
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -77,6 +76,8 @@ class Panel:
         What may be put on an axis.
     axes : mapping of str to str
         The keys of `choices` that the axes show at first, by "x" and "y"; those are controlled.
+    spread : bool
+        Whether there are standard deviations to show.
     best : bool
         Whether points that others beat on both axes may be hidden.
     """
@@ -89,6 +90,7 @@ class Panel:
     choices: Mapping[str, Choice] = field(default_factory=dict)
     axes: Mapping[str, str] = field(default_factory=dict)
     best: bool = False
+    spread: bool = False
 
     def data(self, plot: Plot) -> str:
         """Return what the script draws, as JSON."""
@@ -120,19 +122,22 @@ def _frontier(comparison: Comparison) -> Panel:
     figure.update_layout(hovermode="closest")
     figure = plots.finish(figure, 560)
     figure.update_layout(legend={"y": 0, "yanchor": "bottom"}, margin={"t": 40, "b": 130})
-    further = "" if comparison.settings.frontier else (
-        " With --frontier the command tries further settings of each method."
-    )  # fmt: skip
+    more = not (comparison.settings.frontier or comparison.audited)
+    further = " `fairpca compare --frontier` tries further settings of each method." if more else ""
+    several = comparison.settings.repeats > 1
     return Panel(
         "frontier",
         "What fairness costs",
         "Each mark is a method with one setting; lines join settings of the same method. Choose "
-        "what the axes show. Bars are standard deviations over splits." + further,
+        "what the axes show."
+        + (" Bars are standard deviations over splits." if several else "")
+        + further,
         [Plot("Marks of methods by two measures that are chosen above it.", figure)],
         sheets.method_sheet(comparison, "All measures of all settings", comparison.methods),
         {c.key: Choice(c.axis or c.heading, c.better) for c in columns},
         {"x": "mmd_squared", "y": "variance_percent"},
         best=True,
+        spread=several,
     )
 
 
@@ -151,7 +156,7 @@ def _points(
         x=measures["mmd_squared"]["v"],
         y=measures["variance_percent"]["v"],
         mode="lines+markers",
-        name=html.escape(name),
+        name=plots.words(name),
         text=[_hover(comparison, m) for m in points],
         hovertemplate="%{text}<extra></extra>",
         line={"color": colour, "width": 1, "dash": plots.DASHES[number % len(plots.DASHES)]},
@@ -174,7 +179,7 @@ def _number(value: float) -> float | None:
 
 def _hover(comparison: Comparison, method: MethodResult) -> str:
     numbers = (f"{c.heading} {c.text(method)}" for c in columns_of(comparison))
-    return "<br>".join([f"<b>{html.escape(method.heading)}</b>", *map(html.escape, numbers)])
+    return "<br>".join([f"<b>{plots.words(method.heading)}</b>", *map(plots.words, numbers)])
 
 
 def _projections(comparison: Comparison, attribute: str) -> Panel:
@@ -228,7 +233,7 @@ def _losses(comparison: Comparison) -> Panel:
             line.meta = {"series": _series(comparison, curve), "columns": columns}
             line.line.color = line.marker.color = colour
             line.marker.symbol = plots.SYMBOLS[method % len(plots.SYMBOLS)]
-            line.text = [html.escape(f"{curve.name}, {curve.groups[group]}")] * len(line.x)
+            line.text = [plots.words(f"{curve.name}, {curve.groups[group]}")] * len(line.x)
             line.hovertemplate = "%{text}<br>%{x} components: %{y:.4g} %<extra></extra>"
             figure.add_trace(line)
     figure.update_xaxes(title_text="components", dtick=1)
@@ -245,7 +250,7 @@ def _losses(comparison: Comparison) -> Panel:
         "split. " + problems,
         [Plot("Lines of loss by number of components, one per method and group.", figure)],
         sheets.rank_sheet(curves),
-        {k: Choice(f"{k}, % of the group's variance", -1) for k in by_kind},
+        {k: Choice(f"{k.replace(',', ' loss,')}, %", -1) for k in by_kind},
         {"y": key},
     )
 

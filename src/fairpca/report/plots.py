@@ -24,6 +24,7 @@ __all__ = [
     "leakage_bars",
     "loss_by_rank",
     "projection",
+    "words",
 ]
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
@@ -53,7 +54,7 @@ def projection(comparison: Comparison, attribute: str, method: MethodResult) -> 
     shown = sorted(np.argsort(-sizes, kind="stable")[:MOST_GROUPS].tolist())
     for rank, group in enumerate(shown):
         points = _plane(method.projection[codes == group], rank)
-        name = html.escape(str(levels[group]))
+        name = words(levels[group])
         figure.add_trace(_cloud(points, name, rank))
         if len(points):
             figure.add_trace(_cloud(points.mean(axis=0)[None], name, rank, mean=True))
@@ -62,7 +63,18 @@ def projection(comparison: Comparison, attribute: str, method: MethodResult) -> 
         low, high = float(every[:, axis].min()), float(every[:, axis].max())
         margin = 0.05 * (high - low) or 1.0
         update(title_text=f"component {axis + 1}", range=[low - margin, high + margin])
-    return finish(figure, 380, html.escape(attribute))
+    return finish(figure, 380, words(attribute))
+
+
+def words(text: Any) -> str:
+    """Write text from data so that plotly shows it as it is.
+
+    Examples
+    --------
+    >>> words('<b>5 & "6"</b>')
+    '&lt;b&gt;5 &amp; "6"&lt;/b&gt;'
+    """
+    return html.escape(str(text), quote=False)  # plotly knows no name of the quotation mark
 
 
 def finish(figure: go.Figure, height: int, legend: str = "") -> go.Figure:
@@ -106,7 +118,7 @@ def leakage_bars(comparison: Comparison) -> go.Figure:
     kinds = {"linear": LINEAR, "non-linear": NON_LINEAR}
     for (kind, classifiers), colour, shape in zip(kinds.items(), COLOURS, ("", "/"), strict=False):
         figure.add_bar(
-            x=[html.escape(m.name) for m in methods],
+            x=[words(m.name) for m in methods],
             y=[_number(m.auc(*classifiers)) for m in methods],
             name=kind,
             marker={"color": colour, "pattern": {"shape": shape}},
@@ -239,7 +251,7 @@ def _line(values: NDArray[np.float64], name: str, method: int, group: int) -> go
         x=list(range(1, len(values) + 1)),
         y=[None if math.isnan(value) else value for value in values.tolist()],
         mode="lines+markers",
-        name=html.escape(name),
+        name=words(name),
         line={"color": colour, "dash": DASHES[group % len(DASHES)]},
         marker={"color": colour, "symbol": SYMBOLS[method % len(SYMBOLS)], "size": 8},
         hovertemplate="%{x}: %{y:.4g}",
@@ -247,7 +259,7 @@ def _line(values: NDArray[np.float64], name: str, method: int, group: int) -> go
 
 
 def _by_number(figure: go.Figure, y: str, x: str, *, logarithmic: bool) -> go.Figure:
-    figure.update_xaxes(title_text=html.escape(x), dtick=1)
+    figure.update_xaxes(title_text=words(x), dtick=1)
     scale = {"type": "log", "exponentformat": "power"} if logarithmic else {"rangemode": "tozero"}
-    figure.update_yaxes(title_text=html.escape(y), **scale)
+    figure.update_yaxes(title_text=words(y), **scale)
     return figure.update_layout(**_LAYOUT, height=430, showlegend=True)

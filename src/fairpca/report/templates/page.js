@@ -28,11 +28,13 @@
       const column = trace.meta.columns[key];
       copy[letter] = column.v;
       if (column.sd && column.sd.some((sd) => sd !== null)) {
-        copy["error_" + letter] = { type: "data", array: column.sd, thickness: 1, width: 3 };
+        copy["error_" + letter] = { type: "data", array: column.sd, thickness: 1, width: 2, color: faint(trace.line.color) };
       }
     }
     return copy;
   }
+
+  const faint = (colour) => colour + "66"; // #rrggbb, and how opaque
 
   // Points that no other one beats on both axes; `better` is 1 where more is better, -1 where less.
   function unbeaten(traces, better) {
@@ -68,12 +70,18 @@
     const next = structuredClone(layout);
     if (Object.keys(axes).length) {
       traces = traces.map((trace) => onAxes(trace, axes));
+      const spread = panel.querySelector("[data-spread]");
+      if (spread && !spread.checked) traces = traces.map(({ error_x, error_y, ...rest }) => rest);
       const best = panel.querySelector("[data-best]");
       const better = Object.fromEntries(Object.entries(axes).map(([l, key]) => [l, choices[key].better]));
       if (best && best.checked) traces = unbeaten(traces, better);
-      for (const letter of ["x", "y"]) label(next[letter + "axis"], panel, letter, axes[letter], choices);
+      for (const letter of ["x", "y"]) {
+        const axis = (next[letter + "axis"] ??= {});
+        label(axis, panel, letter, axes[letter], choices);
+      }
       tell(panel, traces, axes, choices);
     }
+    if (place.clientWidth < 600 && traces.length > 4) next.height += 18 * traces.length; // the legend
     place.dataset.drawn = "yes";
     Plotly.react(place, traces, next, settings);
   }
