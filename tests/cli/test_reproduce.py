@@ -25,14 +25,14 @@ def test_prints_ours_beside_the_printed_numbers_and_writes_them(run, folder):
     assert done.exit_code == 0, done.stderr
     row = next(line for line in done.stdout.splitlines() if "published, exp_var_pct" in line)
     assert "11.13 (0.32)" in row
-    assert "2 units, 0 of them from the cache" in done.stdout
+    assert "7 units, 0 of them from the cache" in done.stdout
     assert "small version" in done.stderr
     with (folder / "out" / f"{NAME}.csv").open(newline="") as file:
         cells = list(csv.DictReader(file))
     assert len(cells) == 16
     assert float(cells[0]["mean"]) == pytest.approx(11.13, abs=1)
-    assert "2 units, 2 of them from the cache" in run().stdout
-    assert "2 units, 0 of them from the cache" in run("--fresh").stdout
+    assert "7 units, 7 of them from the cache" in run().stdout
+    assert "7 units, 0 of them from the cache" in run("--fresh").stdout
     assert (folder / "fairpca-reproduce" / f"{NAME}.html").exists()
 
 

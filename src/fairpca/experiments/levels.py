@@ -36,8 +36,8 @@ def levels_page(outcomes: Sequence[Outcome]) -> str:
     Parameters
     ----------
     outcomes : sequence of Outcome
-        Those with the metrics ``exp_var_pct``, ``mmd2``, ``leakage_auc`` and ``fit_seconds`` of
-        several methods count; the others are passed over.
+        Those with the metrics ``exp_var_pct``, ``mmd2`` and ``leakage_auc`` of several methods
+        count (``fit_seconds`` is shown where it is known); the others are passed over.
     """
     lines = ["# Which method keeps most?", "", *_PREFACE]
     seen: set[tuple[str, str]] = set()
@@ -71,7 +71,7 @@ def _tables(outcome: Outcome) -> dict[tuple[str, str], dict[str, Row]]:
         place = (str(labels.get("dataset")), str(labels.get("k")))
         rows = found.setdefault(place, {})
         rows.setdefault(str(labels["method"]), {})[str(labels["metric"])] = cell
-    needed = {"exp_var_pct", "fit_seconds", *_LEVELS}
+    needed = {"exp_var_pct", *_LEVELS}
     complete = {
         place: {method: row for method, row in rows.items() if needed <= set(row)}
         for place, rows in found.items()
@@ -99,7 +99,7 @@ def _choices(rows: Mapping[str, Row]) -> Iterator[str]:
                 f"{row['exp_var_pct'].mean:.2f}",
                 f"{row['mmd2'].mean:.4f}",
                 f"{row['leakage_auc'].mean:.2f}",
-                f"{row['fit_seconds'].mean:.2g}",
+                f"{row['fit_seconds'].mean:.2g}" if "fit_seconds" in row else "",
                 str(row["exp_var_pct"].n),
             )
             yield f"| {name} | {best} | {_class(best)} | " + " | ".join(shown) + " |"
