@@ -40,6 +40,7 @@ def read_outcome(folder: Path, name: str) -> Outcome:
         remarks=about["remarks"],
         n_units=int(about["units"]),
         n_cached=0,
+        n_planned=int(about["planned"]),
         seconds=float(about["seconds"]),
         wall_seconds=float(about["wall_seconds"]),
     )
@@ -79,7 +80,9 @@ def outcome_sections(outcome: Outcome) -> list[str]:
     """Return an experiment's section: counts, its table, and what lies outside."""
     experiment = outcome.experiment
     lines = [f"({_anchor(outcome)})=", f"## {experiment.source}: {experiment.title}", ""]
-    lines += [f"`fairpca reproduce {experiment.name}`; {outcome.n_units} units of work.", ""]
+    n, planned = outcome.n_units, outcome.n_planned
+    done = f"all {n:,}" if n == planned else f"{n:,} of {planned:,}"
+    lines += [f"`fairpca reproduce {experiment.name}`; {done} units of work are done.", ""]
     lines += _table(outcome)
     if outcome.outside:
         lines += ["", f"**Outside two published standard deviations: {len(outcome.outside)}**", ""]
