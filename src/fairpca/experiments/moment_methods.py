@@ -52,9 +52,13 @@ def _of_class(name: str, **options: Any) -> Fit:
     """Return a fit of a class of `fairpca.comparison` that projects."""
 
     def fit(split: Split, k: int) -> Fitted:
-        return _projected(getattr(fairpca.comparison, name), **options)(split, k)
+        return _projected(_class(name), **options)(split, k)
 
     return fit
+
+
+def _class(name: str) -> Any:
+    return getattr(fairpca.comparison, name)
 
 
 def _noisy_power(m: int) -> Fit:
@@ -98,7 +102,7 @@ def _multiplicative_weights(split: Split, k: int) -> Fitted:
 
 def _kernel(split: Split, k: int) -> Fitted:
     """Kleindessner et al. (2023), kernel version: no projection of the features."""
-    model = fairpca.comparison.KernelMeanMatchingPCA(k, random_state=0)
+    model = _class("KernelMeanMatchingPCA")(k, random_state=0)
     train = model.fit_transform(split.train.X, sensitive_features=split.train.s)
     return {"train": train, "test": model.transform(split.test.X)}
 
@@ -107,13 +111,12 @@ def _inlp(split: Split, k: int) -> Any:
     """Fit INLP as the paper ran it: linear SVMs without intercept, at most d − k of them."""
     reader = LinearSVC(fit_intercept=False, random_state=0)
     steps = split.train.X.shape[1] - k
-    model = fairpca.comparison.INLP(k, classifier=reader, n_iterations=steps, tol=0.0)
+    model = _class("INLP")(k, classifier=reader, n_iterations=steps, tol=0.0)
     return model.fit(split.train.X, sensitive_features=split.train.s)
 
 
 def _rlace(split: Split, k: int) -> Any:
-    model = fairpca.comparison.RLACE(k)
-    return model.fit(split.train.X, sensitive_features=split.train.s)
+    return _class("RLACE")(k).fit(split.train.X, sensitive_features=split.train.s)
 
 
 def _of_projection(make: Callable[[Split, int], Any]) -> Fit:
