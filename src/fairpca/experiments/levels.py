@@ -55,9 +55,8 @@ _PREFACE = (
     "those that stay below a level of unfairness on these rows, on average over the splits. MMD²",
     "is the distance between the groups' distributions; leakage is how well the stronger of a",
     "linear and a non-linear reader tells the group (0.5 is chance). Time is one fit on one core.",
-    "Made from",
-    "the files of `fairpca reproduce`; all numbers are in [the results](reproduced.md). For a",
-    "target of your own on your own data, see `fairpca compare`.",
+    "Made from the files of `fairpca reproduce`; all numbers are in [the results](reproduced.md).",
+    "For a target of your own on your own data, see `fairpca compare --target`.",
 )
 
 

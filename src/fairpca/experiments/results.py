@@ -116,6 +116,8 @@ def _table(outcome: Outcome) -> list[str]:
     for cell in cells:
         key = tuple(str(cell.labels.get(name, "")) for name in varying)
         rows.setdefault(key, {})[_column(cell.labels, across)] = cell
+    if not cells:
+        return []
     most = max((cell.n for cell in cells), default=0)
     return [
         *_head((*varying, *columns)),
