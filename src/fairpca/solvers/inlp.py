@@ -28,7 +28,7 @@ _RANK = 1e-6
 def nullspace_projection(
     X: Floats,
     concepts: Sequence[Concept],
-    make_reader: Callable[[], Any],
+    make_reader: Callable[[Concept], Any],
     *,
     n_iterations: int,
     tol: float,
@@ -43,7 +43,7 @@ def nullspace_projection(
     concepts : sequence of Concept
         What the classifiers tell apart; those above chance are removed together in each step.
     make_reader : callable
-        Returns an unfitted classifier; fitted, it has ``coef_``.
+        Returns an unfitted classifier for a concept; fitted, it has ``coef_``.
     n_iterations : int
         Most steps.
     tol : float
@@ -69,7 +69,7 @@ def nullspace_projection(
         found, scores = [], []
         for concept in concepts:
             rows = features[concept.rows]
-            reader = fit_quietly(make_reader(), rows, concept, weight)
+            reader = fit_quietly(make_reader(concept), rows, concept, weight)
             scores.append(balanced_accuracy(concept, reader.predict(rows)))
             if scores[-1] > concept.chance + tol:
                 found.append(np.atleast_2d(reader.coef_) / spread)

@@ -16,9 +16,9 @@ from sklearn.linear_model import LogisticRegression
 
 from fairpca.summaries.base import Floats
 
-__all__ = ["Concept", "balanced_accuracy", "logistic_reader"]
+__all__ = ["Concept", "balanced_accuracy", "fit_quietly", "logistic_reader"]
 
-_NEWTON_UP_TO = 500
+_NEWTON_UP_TO = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +70,13 @@ class Concept:
         return residuals[:, 1:] if self.n_groups == 2 else residuals
 
 
-def logistic_reader(n_features: int, penalty: float) -> LogisticRegression:
+def logistic_reader(n_features: int, n_groups: int, penalty: float) -> LogisticRegression:
     """Return logistic regression: mean loss (shares sum to 1) + penalty/2 · ‖coefficients‖²."""
+    newton = n_features * (n_groups if n_groups > 2 else 1) <= _NEWTON_UP_TO
     return LogisticRegression(
         C=1.0 / penalty,
-        solver="newton-cholesky" if n_features <= _NEWTON_UP_TO else "lbfgs",
-        tol=1e-8 if n_features <= _NEWTON_UP_TO else 1e-6,
+        solver="newton-cholesky" if newton else "lbfgs",
+        tol=1e-8 if newton else 1e-6,
         max_iter=500,
         warm_start=True,
     )
