@@ -8,8 +8,8 @@ import pytest
 import fairpca.comparison
 from fairpca.data.encoder import TableEncoder
 from fairpca.estimators.persistence import load_model
-from tests.cli.test_fit_transform import FEATURES
 
+FEATURES = ["age", "height", "income", "job", "score"]
 ARGUMENTS = ["people.csv", "-s", "sex", "-d", "id", "-d", "hired", "-k", "2", "-o", "m.fairpca"]
 
 
