@@ -2,8 +2,18 @@
 
 from fairpca.estimators.comparison.bicriteria import BicriteriaPCA
 from fairpca.estimators.comparison.disparity_penalty import DisparityPenaltyPCA
+from fairpca.estimators.comparison.inlp import INLP
 from fairpca.estimators.comparison.leace import LEACE
 from fairpca.estimators.comparison.max_min_variance import MaxMinVariancePCA
 from fairpca.estimators.comparison.pareto import ParetoPCA
+from fairpca.estimators.comparison.rlace import RLACE
 
-__all__ = ["LEACE", "BicriteriaPCA", "DisparityPenaltyPCA", "MaxMinVariancePCA", "ParetoPCA"]
+__all__ = [
+    "INLP",
+    "LEACE",
+    "RLACE",
+    "BicriteriaPCA",
+    "DisparityPenaltyPCA",
+    "MaxMinVariancePCA",
+    "ParetoPCA",
+]

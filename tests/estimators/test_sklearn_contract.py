@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fairpca
+import fairpca.comparison
 from tests.estimators.support import supplying_groups
 
 ESTIMATORS = [
@@ -26,6 +27,9 @@ ESTIMATORS = [
     fairpca.StreamingMomentMatchingPCA(2),
     fairpca.MultigroupPCA(2),
     fairpca.WorstGroupPCA(2),
+    fairpca.comparison.LEACE(2),
+    fairpca.comparison.RLACE(2),
+    fairpca.comparison.INLP(2, tol=0.5),  # a few random rows can always be told apart
     fairpca.DistributionMatchingPCA(2, tol=1.0, n_init=0),  # random data cannot be matched closely
 ]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairpca.solvers.balance import Floats, mix
 
-__all__ = ["Relaxation", "relax"]
+__all__ = ["Relaxation", "nearest_fantope_point", "relax"]
 
 T_FIRST, T_LAST, GROWTH = 1e1, 4e9, 25.0
 """Sharpness of the barrier, relative to the largest entry of H: first, last, ratio."""
@@ -241,3 +241,27 @@ def _newton_step(
         step = step - solved[:, 1] * (np.vdot(weights, step) / np.vdot(weights, solved[:, 1]))
     decrement = float(np.sqrt(max(float(step @ hessian @ step), 0.0) / barrier))
     return step, decrement
+
+
+def nearest_fantope_point(P: Floats, k: int) -> Floats:
+    """Return the nearest point of the Fantope {P : 0 ⪯ P ⪯ I, tr P = k}.
+
+    Eigenvalues are shifted alike and clipped to [0, 1].
+
+    Parameters
+    ----------
+    P : ndarray of shape (m, m)
+        Symmetric, but for rounding.
+    k : int
+        Trace.
+    """
+    values, vectors = np.linalg.eigh((P + P.T) / 2)
+    low, high = -1.0 - float(values[-1]), 1.0 - float(values[0])
+    for _ in range(200):
+        shift = (low + high) / 2
+        if np.sum(np.clip(values + shift, 0.0, 1.0)) > k:
+            high = shift
+        else:
+            low = shift
+    projected: Floats = (vectors * np.clip(values + high, 0.0, 1.0)) @ vectors.T
+    return projected

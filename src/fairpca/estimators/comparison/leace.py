@@ -183,6 +183,7 @@ class LEACE(SummaryProjection):
             unfair,
             n_components,
             oblique=self.method == "oblique",
+            by_column=seen.basis is None,
             method="lanczos" if few and moments.n_features > _DENSE_UP_TO else "dense",
             max_components=min(limit, moments.n_features) - len(unfair),
         )
