@@ -14,7 +14,7 @@ import numpy as np
 
 from fairpca.solvers.balance import Floats
 
-__all__ = ["extreme_point", "import_cvxpy", "solve_fantope_programme"]
+__all__ = ["extreme_point", "import_cvxpy", "into_fantope", "solve_fantope_programme"]
 
 
 def import_cvxpy() -> Any:
@@ -82,20 +82,20 @@ def solve_fantope_programme(H: Floats, k: int) -> tuple[Floats, Floats, str]:
     multipliers = np.maximum(multipliers, 0.0)
     total = float(np.sum(multipliers))
     weights = multipliers / total if total > 0 else np.full(len(H), 1.0 / len(H))
-    return _into_fantope(np.asarray(P.value), k), weights, str(problem.status)
+    return into_fantope(np.asarray(P.value), k), weights, str(problem.status)
 
 
-def _into_fantope(P: Floats, k: int) -> Floats:
-    """Return the nearest point of the Fantope: eigenvalues shifted alike and clipped to [0, 1]."""
+def into_fantope(P: Floats, k: int) -> Floats:
+    """Return the nearest point of the Fantope: eigenvalues shifted alike and clipped to [0, 1].
+
+    The sum of the clipped values is piecewise linear in the shift: the shift is interpolated
+    between the two kinks that enclose k.
+    """
     values, vectors = np.linalg.eigh((P + P.T) / 2)
-    low, high = -1.0 - float(values[-1]), 1.0 - float(values[0])
-    for _ in range(200):
-        shift = (low + high) / 2
-        if np.sum(np.clip(values + shift, 0.0, 1.0)) > k:
-            high = shift
-        else:
-            low = shift
-    projected: Floats = (vectors * np.clip(values + high, 0.0, 1.0)) @ vectors.T
+    kinks = np.sort(np.concatenate([-values, 1.0 - values]))
+    sums = np.sum(np.clip(values + kinks[:, None], 0.0, 1.0), axis=1)
+    shares = np.clip(values + float(np.interp(k, sums, kinks)), 0.0, 1.0)
+    projected: Floats = (vectors * shares) @ vectors.T
     return projected
 
 

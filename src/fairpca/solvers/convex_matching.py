@@ -1,0 +1,308 @@
+"""Mean and covariance matching as a semidefinite programme, by splitting (Olfat & Aswani 2019).
+
+maximise ⟨C, P⟩ − μ Σ ‖A^{1/2}P‖₂²   over 0 ⪯ P ⪯ I, tr P = k, ⟨P, ffᵀ⟩ ≤ δ²,
+
+where for every comparison of groups f is the mean difference and A runs over φ₊I + Q and φ₋I − Q, Q
+the covariance difference. The two A of a comparison add up to a multiple of the identity, so that
+in the alternating direction method of multipliers the step in P is a projection onto the Fantope:
+an iteration costs a few eigendecompositions of p × p matrices, where an interior-point method
+factorises a system of p² unknowns. Every iterate gives a feasible P, and by weak duality a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+
+from fairpca.solvers.convex import into_fantope
+from fairpca.solvers.eigen import small_problem_threads
+from fairpca.summaries.base import Floats
+
+__all__ = ["MatchingProgramme", "ProgrammeResult", "solve_by_splitting"]
+
+Penalty = Literal["sum", "max"]
+
+RELAXATION = 1.6
+CHECK_EVERY = 10
+BALANCE_UNTIL = 1000
+"""The step follows the residuals up to here; then it stays, which convergence needs."""
+COPY = 10.0
+"""How much more than the A the copy Z weighs: what converges fastest on the data at hand."""
+LARGEST_RATIO = 2.0
+"""Of the two residuals, before the step is changed."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatchingProgramme:
+    """The data of the programme.
+
+    Parameters
+    ----------
+    objective : ndarray of shape (p, p)
+        C, symmetric.
+    means : ndarray of shape (r, p)
+        f of each comparison.
+    covariances : ndarray of shape (r, p, p)
+        Q of each comparison.
+    k : int
+        Trace of P, 1 ≤ k < p.
+    delta : float
+        δ ≥ 0, units of f.
+    mu : float
+        μ ≥ 0.
+    penalty : {"sum", "max"}
+        Whether both A of a comparison count, or the one with the larger norm.
+    shifts : ndarray of shape (r, 2)
+        φ₊ and φ₋ of each comparison, such that all A are positive semi-definite.
+    """
+
+    objective: Floats
+    means: Floats
+    covariances: Floats
+    k: int
+    delta: float
+    mu: float
+    penalty: Penalty
+    shifts: Floats
+
+    @classmethod
+    def of(
+        cls,
+        objective: Floats,
+        means: Floats,
+        covariances: Floats,
+        k: int,
+        *,
+        delta: float,
+        mu: float,
+        penalty: Penalty = "sum",
+    ) -> MatchingProgramme:
+        """Return the programme with the shifts that go with the penalty.
+
+        "sum": each as small as it may be, φ₊ = max(0, −λ_min(Q)) and φ₋ = max(0, λ_max(Q)).
+        "max": φ₊ = φ₋ = ‖Q‖₂.
+        """
+        values = np.linalg.eigvalsh(covariances)[:, [0, -1]]
+        shifts = np.maximum(values * [-1.0, 1.0], 0.0)
+        if penalty == "max":
+            shifts = np.repeat(np.max(np.abs(values), axis=1)[:, None], 2, axis=1)
+        return cls(objective, means, covariances, k, delta, mu, penalty, shifts)
+
+    def without_mean_differences(self) -> tuple[MatchingProgramme, Floats]:
+        """Return the programme in the complement of all f, for δ = 0, and a basis as columns."""
+        basis = scipy.linalg.null_space(self.means, rcond=1e-12)
+        programme = MatchingProgramme(
+            basis.T @ self.objective @ basis,
+            np.zeros((0, basis.shape[1])),
+            basis.T @ self.covariances @ basis,
+            self.k,
+            self.delta,
+            self.mu,
+            self.penalty,
+            self.shifts,
+        )
+        return programme, basis
+
+    @property
+    def scale(self) -> float:
+        """What the objective would be without constraint and penalty."""
+        return float(np.sum(np.linalg.eigvalsh(self.objective)[-self.k :])) or 1.0
+
+    def roots(self) -> tuple[list[Floats], list[list[int]], float]:
+        """Return all A^{1/2}, which of them share a norm, and a: their squares add up to aI."""
+        roots: list[Floats] = []
+        compared = zip(self.covariances, self.shifts, strict=True) if self.mu > 0 else ()
+        for Q, shifts in compared:
+            values, vectors = np.linalg.eigh(Q)
+            for sign, shift in zip((1, -1), shifts, strict=True):
+                lengths = np.sqrt(np.maximum(shift + sign * values, 0.0))
+                roots.append((vectors * lengths) @ vectors.T)
+        numbers = list(range(len(roots)))
+        width = 1 if self.penalty == "sum" else 2
+        joint = [numbers[i : i + width] for i in range(0, len(roots), width)]
+        a = float(np.sum(self.shifts)) if roots else 0.0
+        return roots, joint, a
+
+    def value(self, P: Floats, roots: Sequence[Floats], joint: Sequence[Sequence[int]]) -> float:
+        """Return the objective at P."""
+        norms = [float(np.linalg.eigvalsh(P @ (R @ R) @ P)[-1]) for R in roots]
+        penalty = sum(max(norms[i] for i in group) for group in joint)
+        return float(np.sum(self.objective * P)) - self.mu * penalty
+
+    def made_feasible(self, P: Floats, fair: Floats) -> Floats:
+        """Mix a P of the Fantope with one that has no mean differences, as much as is needed."""
+        if not len(self.means):
+            return P
+        worst = float(np.max(np.einsum("ij,jk,ik->i", self.means, P, self.means)))
+        share = 1.0 if worst <= self.delta**2 else self.delta**2 / worst
+        return share * P + (1 - share) * fair
+
+
+@dataclass(frozen=True, eq=False)
+class ProgrammeResult:
+    """A feasible P and how far it is from the optimum.
+
+    Parameters
+    ----------
+    P : ndarray of shape (p, p)
+        Feasible.
+    value, bound : float
+        Objective at P, and an upper bound of all objectives.
+    n_iter : int
+        Iterations made.
+    """
+
+    P: Floats
+    value: float
+    bound: float
+    n_iter: int
+
+
+def solve_by_splitting(
+    programme: MatchingProgramme, *, max_iter: int, tol: float
+) -> ProgrammeResult:
+    """Solve the programme by the alternating direction method of multipliers.
+
+    Parameters
+    ----------
+    programme : MatchingProgramme
+    max_iter : int
+        Iterations at most.
+    tol : float
+        Ends when bound − value ≤ tol · `programme.scale`.
+    """
+    with small_problem_threads(len(programme.objective)):
+        splitting = _Splitting(programme)
+        target = tol * programme.scale
+        for iteration in range(1, max_iter + 1):
+            splitting.step()
+            check = iteration % CHECK_EVERY == 0 or iteration == max_iter
+            if check and splitting.gap() <= target:
+                break
+            if check and iteration <= BALANCE_UNTIL:
+                splitting.balance()
+    return ProgrammeResult(splitting.best, splitting.value, splitting.bound, iteration)
+
+
+class _Splitting:
+    """Iterates: P in the Fantope, Y = A^{1/2}P for every A, Z = P in the half-spaces."""
+
+    def __init__(self, programme: MatchingProgramme) -> None:
+        self.problem = programme
+        C, k = programme.objective, programme.k
+        p = len(C)
+        self.roots, self.joint, a = programme.roots()
+        self.weight = COPY * (a or 1.0) if len(programme.means) or not a else 0.0  # of Z = P
+        self.isotropy = a + self.weight
+        self.rho = abs(programme.scale) / k / self.isotropy
+        complement = scipy.linalg.null_space(programme.means) if len(programme.means) else np.eye(p)
+        lead = complement @ np.linalg.eigh(complement.T @ C @ complement)[1][:, -k:]
+        self.fair = lead @ lead.T
+        self.P, self.Z = self.fair, self.fair
+        self.Y = [R @ self.P for R in self.roots]
+        self.U = [np.zeros_like(C) for _ in self.roots]
+        self.nuclear = [0.0] * len(self.joint)
+        self.multipliers = np.zeros(len(programme.means))
+        self.UZ = np.zeros_like(C)
+        self.best, self.value, self.bound = self.fair, -np.inf, np.inf
+        self.residuals = (0.0, 0.0)
+
+    def step(self) -> None:
+        """Project onto the Fantope, shrink the largest singular values, move the multipliers."""
+        problem = self.problem
+        pull = problem.objective / self.rho + self.weight * (self.Z - self.UZ)
+        for R, Y, U in zip(self.roots, self.Y, self.U, strict=True):
+            product = R @ (Y - U)
+            pull += (product + product.T) / 2
+        self.P = into_fantope(pull / self.isotropy, problem.k)
+        images = [R @ self.P for R in self.roots]
+        moved = [
+            RELAXATION * image + (1 - RELAXATION) * Y + U
+            for image, Y, U in zip(images, self.Y, self.U, strict=True)
+        ]
+        old, oldZ = self.Y, self.Z
+        self.U, self.nuclear = _excess(moved, self.joint, problem.mu / self.rho)
+        self.Y = [V - U for V, U in zip(moved, self.U, strict=True)]
+        if self.weight:
+            V = RELAXATION * self.P + (1 - RELAXATION) * self.Z + self.UZ
+            self.multipliers = _half_space_multipliers(V, problem.means, problem.delta**2)
+            self.UZ = (problem.means.T * self.multipliers) @ problem.means
+            self.Z = V - self.UZ
+        primal = sum(float(np.sum((i - Y) ** 2)) for i, Y in zip(images, self.Y, strict=True))
+        change = sum((R @ (Y - o) for R, Y, o in zip(self.roots, self.Y, old, strict=True)), 0.0)
+        change = change + self.weight * (self.Z - oldZ)
+        primal += self.weight * float(np.sum((self.P - self.Z) ** 2))
+        self.residuals = (np.sqrt(primal * self.isotropy), float(np.linalg.norm(change)))
+
+    def gap(self) -> float:
+        """Return bound − value of the best found, having looked at the present iterate."""
+        problem = self.problem
+        P = problem.made_feasible(self.P, self.fair)
+        value = problem.value(P, self.roots, self.joint)
+        if value > self.value:
+            self.best, self.value = P, value
+        nu = self.rho * self.weight * self.multipliers
+        linear = problem.objective - (problem.means.T * nu) @ problem.means
+        for R, U in zip(self.roots, self.U, strict=True):
+            product = R @ U
+            linear -= self.rho * (product + product.T) / 2
+        bound = float(np.sum(np.linalg.eigvalsh(linear)[-problem.k :]))
+        bound += float(np.sum(nu)) * problem.delta**2
+        if self.roots:  # conjugate of μ‖·‖₂²: squared nuclear norm over 4μ
+            bound += sum((self.rho * n) ** 2 for n in self.nuclear) / (4 * problem.mu)
+        self.bound = min(self.bound, bound)
+        return self.bound - self.value
+
+    def balance(self) -> None:
+        """Change the step where one residual is much larger than the other."""
+        primal, dual = self.residuals
+        ratio = primal / max(dual, 1e-300)
+        if 1 / LARGEST_RATIO <= ratio <= LARGEST_RATIO:
+            return
+        factor = float(np.clip(np.sqrt(ratio), 0.2, 5.0))
+        self.rho *= factor
+        self.U = [U / factor for U in self.U]
+        self.nuclear = [n / factor for n in self.nuclear]
+        self.UZ, self.multipliers = self.UZ / factor, self.multipliers / factor
+
+
+def _excess(
+    moved: Sequence[Floats], joint: Sequence[Sequence[int]], weight: float
+) -> tuple[list[Floats], list[float]]:
+    """Return what the proximal step of weight · max‖·‖₂² takes from each matrix.
+
+    Singular values above a level c are cut to c, with 2 · weight · c = Σ (σ − c)₊ over the matrices
+    that share a norm.
+    """
+    taken = [np.zeros(0)] * len(moved)
+    nuclear = []
+    for group in joint:
+        pairs = [np.linalg.eigh(moved[i].T @ moved[i]) for i in group]
+        sigmas = [np.sqrt(np.maximum(values, 0.0)) for values, _ in pairs]
+        ordered = np.sort(np.concatenate(sigmas))[::-1]
+        level = float(np.max(np.cumsum(ordered) / (2 * weight + np.arange(1, len(ordered) + 1))))
+        for i, (_, vectors), sigma in zip(group, pairs, sigmas, strict=True):
+            cut = sigma > level
+            top = vectors[:, cut]
+            taken[i] = ((moved[i] @ top) * (1 - level / sigma[cut])) @ top.T
+        nuclear.append(float(np.sum(np.maximum(ordered - level, 0.0))))
+    return taken, nuclear
+
+
+def _half_space_multipliers(V: Floats, means: Floats, limit: float) -> Floats:
+    """Return ν ≥ 0 with V − Σ ν ffᵀ the nearest matrix for which all ⟨·, ffᵀ⟩ ≤ limit."""
+    excess = np.einsum("ij,jk,ik->i", means, V, means) - limit
+    products = (means @ means.T) ** 2
+    if len(means) == 1:
+        return np.maximum(excess / products[0], 0.0)
+    size = float(np.max(np.diag(products))) if len(means) else 0.0
+    if size == 0.0 or np.all(excess <= 0):
+        return np.zeros(len(means))
+    root = np.linalg.cholesky(products + 1e-10 * size * np.eye(len(means)))
+    solved: Floats = scipy.optimize.nnls(root.T, np.linalg.solve(root, excess))[0]
+    return solved
