@@ -11,8 +11,8 @@ factorises a system of p² unknowns. Every iterate gives a feasible P, and by we
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -21,12 +21,20 @@ import scipy.optimize
 
 from fairpca.solvers.convex import into_fantope
 from fairpca.solvers.eigen import small_problem_threads
+from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["MatchingProgramme", "ProgrammeResult", "solve_by_splitting"]
+__all__ = [
+    "MatchingProgramme",
+    "Penalty",
+    "ProgrammeResult",
+    "matching_components",
+    "solve_by_splitting",
+]
 
 Penalty = Literal["sum", "max"]
 
+_OUTSIDE = 1e-10
 RELAXATION = 1.6
 CHECK_EVERY = 10
 BALANCE_UNTIL = 1000
@@ -87,26 +95,25 @@ class MatchingProgramme:
         "sum": each as small as it may be, φ₊ = max(0, −λ_min(Q)) and φ₋ = max(0, λ_max(Q)).
         "max": φ₊ = φ₋ = ‖Q‖₂.
         """
-        values = np.linalg.eigvalsh(covariances)[:, [0, -1]]
+        values = np.linalg.eigvalsh(covariances)[:, [0, -1]]  # with none, none
         shifts = np.maximum(values * [-1.0, 1.0], 0.0)
         if penalty == "max":
             shifts = np.repeat(np.max(np.abs(values), axis=1)[:, None], 2, axis=1)
         return cls(objective, means, covariances, k, delta, mu, penalty, shifts)
 
-    def without_mean_differences(self) -> tuple[MatchingProgramme, Floats]:
-        """Return the programme in the complement of all f, for δ = 0, and a basis as columns."""
-        basis = scipy.linalg.null_space(self.means, rcond=1e-12)
-        programme = MatchingProgramme(
-            basis.T @ self.objective @ basis,
-            np.zeros((0, basis.shape[1])),
-            basis.T @ self.covariances @ basis,
-            self.k,
-            self.delta,
-            self.mu,
-            self.penalty,
-            self.shifts,
+    def within(self, basis: Floats) -> MatchingProgramme:
+        """Return the programme for P = B P' Bᵀ, B with orthonormal columns (p, p').
+
+        Mean differences in its complement are without effect, and left out.
+        """
+        means = self.means @ basis
+        lengths = np.linalg.norm(self.means, axis=1)
+        return replace(
+            self,
+            objective=basis.T @ self.objective @ basis,
+            means=means[np.linalg.norm(means, axis=1) > _OUTSIDE * lengths],
+            covariances=basis.T @ self.covariances @ basis,
         )
-        return programme, basis
 
     @property
     def scale(self) -> float:
@@ -134,8 +141,45 @@ class MatchingProgramme:
         penalty = sum(max(norms[i] for i in group) for group in joint)
         return float(np.sum(self.objective * P)) - self.mu * penalty
 
+    def bound(
+        self,
+        roots: Sequence[Floats],
+        multipliers: Sequence[Floats],
+        nuclear: Sequence[float],
+        nu: Floats,
+    ) -> float:
+        """Return an upper bound of the objective, for any multipliers Λ of A^{1/2}P and ν ≥ 0 of f.
+
+        The conjugate of μ‖·‖₂² is ‖·‖_*²/(4μ): the bound is the largest
+        ⟨C − Σ A^{1/2}Λ − Σ ν ffᵀ, P⟩ in the Fantope, plus Σ ‖Λ‖_*²/(4μ) + Σ ν δ².
+
+        Parameters
+        ----------
+        roots, multipliers : sequence of ndarray of shape (p, p)
+        nuclear : sequence of float
+            ‖Λ‖_*, added up over those that share a norm.
+        nu : ndarray of shape (r,)
+        """
+        linear = self.objective - (self.means.T * nu) @ self.means
+        for root, multiplier in zip(roots, multipliers, strict=True):
+            product = root @ multiplier
+            linear -= (product + product.T) / 2
+        bound = float(np.sum(np.linalg.eigvalsh(linear)[-self.k :]))
+        if roots:
+            bound += sum(length**2 for length in nuclear) / (4 * self.mu)
+        return bound + float(np.sum(nu)) * self.delta**2
+
+    def fair_projection(self) -> Floats:
+        """Return the projection of most variance that no mean difference is left in."""
+        basis = np.eye(len(self.objective))
+        if len(self.means):
+            basis = scipy.linalg.null_space(self.means)
+        lead = basis @ np.linalg.eigh(basis.T @ self.objective @ basis)[1][:, -self.k :]
+        projection: Floats = lead @ lead.T
+        return projection
+
     def made_feasible(self, P: Floats, fair: Floats) -> Floats:
-        """Mix a P of the Fantope with one that has no mean differences, as much as is needed."""
+        """Mix a P of the Fantope with the fair projection, as much as the half-spaces need."""
         if not len(self.means):
             return P
         worst = float(np.max(np.einsum("ij,jk,ik->i", self.means, P, self.means)))
@@ -155,12 +199,58 @@ class ProgrammeResult:
         Objective at P, and an upper bound of all objectives.
     n_iter : int
         Iterations made.
+    reason : str
+        Why it ended.
     """
 
     P: Floats
     value: float
     bound: float
-    n_iter: int
+    n_iter: int = 0
+    reason: str = "direct solution"
+
+
+def matching_components(
+    programme: MatchingProgramme,
+    unfair: Floats,
+    solve: Callable[[MatchingProgramme], ProgrammeResult],
+    *,
+    tol: float,
+) -> SolverResult:
+    """Return the k leading eigenvectors of the programme's optimal P.
+
+    Parameters
+    ----------
+    programme : MatchingProgramme
+    unfair : ndarray of shape (m, p)
+        Orthonormal rows spanning the mean differences, which are left out where δ = 0.
+    solve : callable
+        Solves the programme.
+    tol : float
+        Duality gap that counts as converged, as a share of `programme.scale`.
+
+    Returns
+    -------
+    SolverResult
+        `objective` is that of P. Certificates: ``duality_gap``, as `tol`, and ``eigenvalues`` of P,
+        descending.
+    """
+    basis = np.eye(len(programme.objective))
+    if programme.delta == 0 and len(unfair):
+        basis = np.linalg.qr(unfair.T, mode="complete")[0][:, len(unfair) :]
+        programme = programme.within(basis)
+    found = solve(programme)
+    shares, vectors = np.linalg.eigh(found.P)
+    components = (basis @ vectors[:, ::-1][:, : programme.k]).T
+    gap = max(found.bound - found.value, 0.0) / programme.scale
+    return SolverResult(
+        components=components,
+        objective=found.value,
+        n_iter=found.n_iter,
+        converged=gap <= tol,
+        reason=found.reason,
+        certificate={"duality_gap": gap, "eigenvalues": np.clip(shares[::-1], 0.0, 1.0)},
+    )
 
 
 def solve_by_splitting(
@@ -176,7 +266,12 @@ def solve_by_splitting(
     tol : float
         Ends when bound − value ≤ tol · `programme.scale`.
     """
-    with small_problem_threads(len(programme.objective)):
+    p = len(programme.objective)
+    if programme.k >= p:
+        roots, joint, _ = programme.roots()
+        value = programme.value(np.eye(p), roots, joint)
+        return ProgrammeResult(np.eye(p), value, value)
+    with small_problem_threads(p):
         splitting = _Splitting(programme)
         target = tol * programme.scale
         for iteration in range(1, max_iter + 1):
@@ -186,7 +281,9 @@ def solve_by_splitting(
                 break
             if check and iteration <= BALANCE_UNTIL:
                 splitting.balance()
-    return ProgrammeResult(splitting.best, splitting.value, splitting.bound, iteration)
+    met = splitting.bound - splitting.value <= target
+    reason = "the duality gap is within tol" if met else f"max_iter={max_iter} was reached"
+    return ProgrammeResult(splitting.best, splitting.value, splitting.bound, iteration, reason)
 
 
 class _Splitting:
@@ -195,14 +292,11 @@ class _Splitting:
     def __init__(self, programme: MatchingProgramme) -> None:
         self.problem = programme
         C, k = programme.objective, programme.k
-        p = len(C)
         self.roots, self.joint, a = programme.roots()
         self.weight = COPY * (a or 1.0) if len(programme.means) or not a else 0.0  # of Z = P
         self.isotropy = a + self.weight
         self.rho = abs(programme.scale) / k / self.isotropy
-        complement = scipy.linalg.null_space(programme.means) if len(programme.means) else np.eye(p)
-        lead = complement @ np.linalg.eigh(complement.T @ C @ complement)[1][:, -k:]
-        self.fair = lead @ lead.T
+        self.fair = programme.fair_projection()
         self.P, self.Z = self.fair, self.fair
         self.Y = [R @ self.P for R in self.roots]
         self.U = [np.zeros_like(C) for _ in self.roots]
@@ -246,15 +340,12 @@ class _Splitting:
         value = problem.value(P, self.roots, self.joint)
         if value > self.value:
             self.best, self.value = P, value
-        nu = self.rho * self.weight * self.multipliers
-        linear = problem.objective - (problem.means.T * nu) @ problem.means
-        for R, U in zip(self.roots, self.U, strict=True):
-            product = R @ U
-            linear -= self.rho * (product + product.T) / 2
-        bound = float(np.sum(np.linalg.eigvalsh(linear)[-problem.k :]))
-        bound += float(np.sum(nu)) * problem.delta**2
-        if self.roots:  # conjugate of μ‖·‖₂²: squared nuclear norm over 4μ
-            bound += sum((self.rho * n) ** 2 for n in self.nuclear) / (4 * problem.mu)
+        bound = problem.bound(
+            self.roots,
+            [self.rho * U for U in self.U],
+            [self.rho * n for n in self.nuclear],
+            self.rho * self.weight * self.multipliers,
+        )
         self.bound = min(self.bound, bound)
         return self.bound - self.value
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairpca.estimators.base import (
-    CheckedRows,
-    check_choice,
-    check_n_components,
-    deterministic_signs,
-    is_count,
-)
-from fairpca.estimators.comparison.trade_off import check_trade_off
-from fairpca.estimators.moment_matching import MomentMatchingPCA, Summary, contrasts_of
+from fairpca.estimators.base import deterministic_signs, dtype_of, is_count
+from fairpca.estimators.comparison.trade_off import check_trade_off, trade_off_scale
+from fairpca.estimators.contrasted import ContrastedProjection
+from fairpca.estimators.summarised import SummarisedRows
 from fairpca.solvers.covariance_matching import most_differing_subspace
 from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
 from fairpca.summaries.base import Floats
@@ -22,7 +18,7 @@ from fairpca.summaries.base import Floats
 __all__ = ["CovarianceMatchingPCA"]
 
 
-class CovarianceMatchingPCA(MomentMatchingPCA):
+class CovarianceMatchingPCA(ContrastedProjection):
     """PCA among the directions in which the groups' covariances differ least.
 
     Removes the mean differences; keeps, of what is left, the l directions whose covariances differ
@@ -31,7 +27,9 @@ class CovarianceMatchingPCA(MomentMatchingPCA):
     :class:`fairpca.MomentMatchingPCA` counts what to remove, `n_kept` counts what to keep, and the
     eigenvectors are taken after the means are matched, not before.
 
-    Time O(n d²) for n ≥ d, O(n² d) for wide data, plus eigenvectors.
+    Time O(n d²) for n ≥ d, O(n² d) for wide data, plus eigenvectors; memory O(G d²). Only the
+    groups' moments are needed, so rows may come in batches (`partial_fit`), from a cluster, or as a
+    summary (`fit_summary`).
 
     Parameters
     ----------
@@ -48,8 +46,6 @@ class CovarianceMatchingPCA(MomentMatchingPCA):
         Compare groups over all rows, over rows of positive label, or within each label. The last
         two need y. The variance kept is always that of all rows (the authors leave the rows of
         other labels out of it: fit on the rows of positive label to do so).
-    solver : {"auto", "dense", "gram"}, default="auto"
-        As in :class:`fairpca.MomentMatchingPCA`.
     pos_label : object, default=None
         The positive label of y; needed unless labels are 0/1, -1/1 or booleans.
     combine_attributes : {"separate", "intersection"}, default="separate"
@@ -69,7 +65,7 @@ class CovarianceMatchingPCA(MomentMatchingPCA):
         l, directions kept.
     n_components_ : int
         k, without the rows that `trade_off` appends.
-    mean_, explained_variance_, explained_variance_ratio_, constraint_violation_, solver_
+    mean_, explained_variance_, explained_variance_ratio_, constraint_violation_
         As in :class:`fairpca.MomentMatchingPCA`; of the first `n_components_` components.
     groups_, group_counts_, n_samples_seen_
         As in :class:`fairpca.MomentMatchingPCA`.
@@ -101,11 +97,6 @@ class CovarianceMatchingPCA(MomentMatchingPCA):
     """  # noqa: E501
 
     _remedy: ClassVar[str] = "raise n_kept"
-    # What the base class asks of its own parameters, here fixed.
-    n_unfair: ClassVar[int] = 1  # type: ignore[misc]  # needs a scatter matrix per group
-    match_mean: ClassVar[bool] = True  # type: ignore[misc]
-    strength: ClassVar[float] = 1.0  # type: ignore[misc]
-    random_state: ClassVar[None] = None  # type: ignore[misc]
 
     def __init__(
         self,
@@ -114,7 +105,6 @@ class CovarianceMatchingPCA(MomentMatchingPCA):
         n_kept: int | float | None = 0.85,
         trade_off: float = 0.0,
         criterion: str = "demographic_parity",
-        solver: Literal["auto", "dense", "gram"] = "auto",
         pos_label: Any = None,
         combine_attributes: Literal["separate", "intersection"] = "separate",
         missing_groups: Literal["error", "unlabelled"] = "error",
@@ -123,7 +113,51 @@ class CovarianceMatchingPCA(MomentMatchingPCA):
         self.n_kept = n_kept
         self.trade_off = trade_off
         self.criterion = criterion
-        self.solver = solver
         self.pos_label = pos_label
         self.combine_attributes = combine_attributes
         self.missing_groups = missing_groups
+
+    def _check_parameters(self) -> None:
+        check_trade_off(self.trade_off)
+        n_kept: Any = self.n_kept
+        share = isinstance(n_kept, float | np.floating) and 0 < n_kept <= 1
+        if n_kept is not None and not share and not (is_count(n_kept) and n_kept >= 1):
+            raise ValueError(
+                "n_kept must be a whole number of at least 1, a share of the columns in (0, 1], or "
+                f"None for all; got {n_kept!r}."
+            )
+
+    def _solve(self, seen: SummarisedRows) -> None:
+        moments = seen.moments
+        unfair = self._directions_removed(seen)
+        n_components, available = self._wanted(seen, len(unfair))
+        covariance, total = moments.covariance(ddof=1), self._total(seen)
+        result = constrained_components(covariance, n_components, unfair, max_components=available)
+        variances = np.asarray(result.certificate["explained_variance"])
+        rounding = float(np.asarray(result.certificate["variance_rounding"]))
+        kept = self._varied(variances, rounding, len(unfair))
+        components = seen.lift(result.components[kept])
+        dtype = dtype_of(seen.rows.X)
+        self._store_projection(components, seen.mean, variances[kept], total, dtype)
+        if self.trade_off > 0:
+            plain = constrained_components(covariance, self.n_components_, unfair[:0]).components
+            scaled = trade_off_scale(self.trade_off) * deterministic_signs(seen.lift(plain))
+            self.components_ = np.vstack([self.components_, scaled]).astype(dtype)
+        self.unfair_subspace_ = seen.lift(unfair).astype(dtype)
+        self.n_kept_ = seen.rows.X.shape[1] - len(unfair)
+        self.constraint_violation_ = float(np.asarray(result.certificate["constraint_violation"]))
+
+    def _directions_removed(self, seen: SummarisedRows) -> Floats:
+        contrasts = self._contrasts(seen)
+        if self.n_kept is None or not contrasts:
+            return unfair_subspace(seen.moments, contrasts)
+        d = seen.rows.X.shape[1]
+        n_kept = int(self.n_kept) if is_count(self.n_kept) else max(1, int(self.n_kept * d))
+        return most_differing_subspace(seen.moments, contrasts, n_kept, d)
+
+    def _axes(self) -> NDArray[Any]:
+        """Of the appended rows too: the least-squares inverse of what is not orthonormal."""
+        if self.trade_off == 0:
+            return self.components_
+        inverse: NDArray[Any] = np.linalg.pinv(self.components_).T
+        return inverse

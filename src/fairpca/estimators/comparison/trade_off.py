@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_trade_off"]
+__all__ = ["check_trade_off", "trade_off_scale"]
 
 
 def check_trade_off(value: Any) -> None:
@@ -14,3 +14,8 @@ def check_trade_off(value: Any) -> None:
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not number or not 0 <= value <= 1:
         raise ValueError(f"trade_off must be in [0, 1]; got {value!r}.")
+
+
+def trade_off_scale(value: float) -> float:
+    """Return λ³."""
+    return float(value) ** 3
