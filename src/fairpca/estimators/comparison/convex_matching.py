@@ -31,8 +31,8 @@ class ConvexMatchingPCA(ContrastedProjection):
     """PCA by a semidefinite programme that penalises covariance differences (FPCA).
 
     Projections VᵀV are relaxed to P with 0 ⪯ P ⪯ I and tr P = k. The programme maximises
-    ⟨C, P⟩ − μ Σ ‖A^{1/2}P‖₂² subject to ⟨P, ffᵀ⟩ ≤ δ², where f is the groups' mean difference, A runs
-    over φ₊I + Q and φ₋I − Q, Q the covariance difference, and C is the covariance divided by the
+    ⟨C, P⟩ − μ Σ ‖A^{1/2}P‖₂² subject to ⟨P, ffᵀ⟩ ≤ δ²: f is the mean difference, A runs over
+    φ₊I + Q and φ₋I − Q, Q the covariance difference, and C is the covariance divided by the
     Frobenius norm of the centred rows, as the authors' programme scales it. Components are the k
     leading eigenvectors of the optimal P.
 
