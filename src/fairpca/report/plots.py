@@ -83,7 +83,7 @@ def projections(comparison: Comparison, attribute: str) -> go.Figure:
 
 
 def _measured(comparison: Comparison) -> list[MethodResult]:
-    return [m for m in comparison.methods if not m.problem and m.variance_ratio > 0]
+    return [m for m in comparison.main if len(m.projection) and m.variance_ratio > 0]
 
 
 def _plane(Z: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
