@@ -34,7 +34,6 @@ __all__ = [
 
 Penalty = Literal["sum", "max"]
 
-_OUTSIDE = 1e-10
 RELAXATION = 1.6
 CHECK_EVERY = 10
 BALANCE_UNTIL = 1000
@@ -101,19 +100,28 @@ class MatchingProgramme:
             shifts = np.repeat(np.max(np.abs(values), axis=1)[:, None], 2, axis=1)
         return cls(objective, means, covariances, k, delta, mu, penalty, shifts)
 
-    def within(self, basis: Floats) -> MatchingProgramme:
-        """Return the programme for P = B P' Bᵀ, B with orthonormal columns (p, p').
+    def without(self, unfair: Floats) -> tuple[MatchingProgramme, Floats]:
+        """Return the programme in the complement of the mean differences, for δ = 0, and a basis.
 
-        Mean differences in its complement are without effect, and left out.
+        Parameters
+        ----------
+        unfair : ndarray of shape (m, p)
+            Orthonormal rows spanning the mean differences.
+
+        Returns
+        -------
+        programme : MatchingProgramme
+        basis : ndarray of shape (p, p - m)
+            Orthonormal columns that its P is written in.
         """
-        means = self.means @ basis
-        lengths = np.linalg.norm(self.means, axis=1)
-        return replace(
+        basis = np.linalg.qr(unfair.T, mode="complete")[0][:, len(unfair) :]
+        programme = replace(
             self,
             objective=basis.T @ self.objective @ basis,
-            means=means[np.linalg.norm(means, axis=1) > _OUTSIDE * lengths],
+            means=np.zeros((0, basis.shape[1])),
             covariances=basis.T @ self.covariances @ basis,
         )
+        return programme, basis
 
     @property
     def scale(self) -> float:
@@ -236,9 +244,8 @@ def matching_components(
         descending.
     """
     basis = np.eye(len(programme.objective))
-    if programme.delta == 0 and len(unfair):
-        basis = np.linalg.qr(unfair.T, mode="complete")[0][:, len(unfair) :]
-        programme = programme.within(basis)
+    if programme.delta == 0:
+        programme, basis = programme.without(unfair)
     found = solve(programme)
     shares, vectors = np.linalg.eigh(found.P)
     components = (basis @ vectors[:, ::-1][:, : programme.k]).T
@@ -387,13 +394,11 @@ def _excess(
 
 def _half_space_multipliers(V: Floats, means: Floats, limit: float) -> Floats:
     """Return ν ≥ 0 with V − Σ ν ffᵀ the nearest matrix for which all ⟨·, ffᵀ⟩ ≤ limit."""
-    excess = np.einsum("ij,jk,ik->i", means, V, means) - limit
-    products = (means @ means.T) ** 2
-    if len(means) == 1:
-        return np.maximum(excess / products[0], 0.0)
-    size = float(np.max(np.diag(products))) if len(means) else 0.0
-    if size == 0.0 or np.all(excess <= 0):
+    excess: Floats = np.einsum("ij,jk,ik->i", means, V, means) - limit
+    if np.all(excess <= 0):
         return np.zeros(len(means))
+    products = (means @ means.T) ** 2
+    size = float(np.max(np.diag(products)))
     root = np.linalg.cholesky(products + 1e-10 * size * np.eye(len(means)))
     solved: Floats = scipy.optimize.nnls(root.T, np.linalg.solve(root, excess))[0]
     return solved

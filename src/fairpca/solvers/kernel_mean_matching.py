@@ -17,7 +17,7 @@ import numpy as np
 
 from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
 from fairpca.solvers.result import SolverResult
-from fairpca.summaries.base import Floats, GroupSummary
+from fairpca.summaries.base import Floats, GroupSummary, Mask
 from fairpca.summaries.contrasts import Contrast
 
 __all__ = ["KernelComponents", "kernel_components", "landmark_components", "landmark_features"]
@@ -212,10 +212,10 @@ def landmark_components(
     return _components(result, B @ V, offset, variances, form.trace(), differences, n)
 
 
-def _varied(result: SolverResult) -> tuple[Floats, Floats]:
+def _varied(result: SolverResult) -> tuple[Floats, Mask]:
     """Return the variances that are more than rounding, and which these are."""
     variances = np.asarray(result.certificate["explained_variance"])
-    kept = variances > np.asarray(result.certificate["variance_rounding"])
+    kept: Mask = variances > np.asarray(result.certificate["variance_rounding"])
     return variances[kept], kept
 
 

@@ -106,6 +106,9 @@ class ConvexMatchingPCA(ContrastedProjection):
     it. Where eigenvalues number k and k + 1 of P agree, which ones are taken is arbitrary, and the
     components are then not determined by the programme: compare neighbours in `eigenvalues_`.
 
+    A row of weight w counts as w rows: unlike elsewhere, the scale of the weights matters, since
+    the published objective has the number of rows in it.
+
     For wide data (fewer rows than columns) P is sought in the span of the rows.
 
     **What stays unprotected.** Covariance differences are penalised, not removed, and rounding P to
@@ -184,8 +187,9 @@ class ConvexMatchingPCA(ContrastedProjection):
         means = np.array([moments.mean(c.inside) - moments.mean(c.outside) for c in contrasts])
         differences = self._differences(seen, contrasts)
         covariance = moments.covariance().dense()
+        length = np.sqrt(float(moments.weights.sum()) * np.trace(covariance))  # ‖X − mean‖_F
         programme = MatchingProgramme.of(
-            covariance / np.sqrt(max(seen.n_rows * np.trace(covariance), 1e-300)),
+            covariance / max(length, 1e-300),
             means.reshape(-1, moments.n_features),
             differences,
             n_components,
@@ -213,7 +217,8 @@ class ConvexMatchingPCA(ContrastedProjection):
             return np.zeros((0, p, p))
         differences, sizes = covariance_differences(seen.moments, contrasts, ddof=0)
         real = np.max(np.abs(differences), axis=(1, 2)) > rank_floor(p) * sizes
-        return differences[real]
+        kept: Floats = differences[real]
+        return kept
 
     def _keep(
         self,

@@ -260,7 +260,7 @@ class KernelMeanMatchingPCA(LinearProjection):
         self._check_parameters()
         rows = self._validate(X, y, sensitive_features, sample_weight)
         check_finite(rows.X, self._names())
-        self.gamma_ = self._gamma(rows.X)
+        self.gamma_ = self._gamma(rows.X, rows.sample_weight)
         approximate = self.approximation == "nystroem" or (
             self.approximation == "auto" and rows.X.shape[0] > _EXACT_UP_TO
         )
@@ -305,7 +305,7 @@ class KernelMeanMatchingPCA(LinearProjection):
         return kernel_map.apply(to_numpy(self._validate_matrix(X, reset=False)))
 
     @property
-    def inverse_transform(self) -> NoReturn:  # type: ignore[override]
+    def inverse_transform(self) -> NoReturn:
         """Not offered: points of the kernel's feature space need not be images of rows."""
         raise AttributeError(
             f"{type(self).__name__} has no inverse_transform: points of the kernel's feature space "
@@ -330,19 +330,19 @@ class KernelMeanMatchingPCA(LinearProjection):
         if gamma not in ("scale", "auto") and not (number and 0 < gamma < np.inf):
             raise ValueError(f"gamma must be 'scale', 'auto' or a positive number; got {gamma!r}.")
 
-    def _gamma(self, X: Any) -> float:
+    def _gamma(self, X: Any, weights: Floats | None) -> float:
         if self.kernel not in _TAKE_GAMMA:
             return 1.0
         if not isinstance(self.gamma, str):
             return float(self.gamma)
         if self.gamma == "auto":
-            return 1.0 / X.shape[1]
+            return 1.0 / float(X.shape[1])
+        mean = float(np.average(np.asarray(X.mean(axis=1)).ravel(), weights=weights))
+        squares = X.multiply(X) if scipy.sparse.issparse(X) else np.square(X - mean)
+        variance = float(np.average(np.asarray(squares.mean(axis=1)).ravel(), weights=weights))
         if scipy.sparse.issparse(X):
-            mean, squares = float(X.mean()), float(X.multiply(X).mean())
-            variance = max(squares - mean**2, 0.0)
-        else:
-            variance = float(np.var(X, dtype=np.float64))
-        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+            variance -= mean**2
+        return 1.0 / (float(X.shape[1]) * variance) if variance > 0 else 1.0
 
     def _options(self) -> dict[str, Any]:
         options = {"gamma": self.gamma_} if self.kernel in _TAKE_GAMMA else {}
