@@ -60,23 +60,29 @@ class _DeflatedKernel:
     def __init__(self, K: Floats, shares: Floats, E: Floats, *, center: bool) -> None:
         self.K, self.shares, self.E, self.center = K, shares, E, center
         self.image = shares @ K if center else np.zeros(len(K))
-        self.B = np.zeros((len(K), 0))
-        self.root = np.zeros((E.shape[1], 0))
-        values, vectors = np.linalg.eigh(E.T @ self._centred(E))
-        size = float(np.max(np.abs(E).T @ np.diag(K), initial=0.0))
-        real = values > _RANK_TOLERANCE * size
-        self.root = vectors[:, real] / np.sqrt(values[real])
-        self.B = self._centred(E) @ self.root
+        self.B, self.signs = np.zeros((len(K), 0)), np.zeros(0)
+        images = self._centred(E)
+        values, vectors = np.linalg.eigh(E.T @ images)
+        real = np.abs(values) > _RANK_TOLERANCE * np.max(
+            np.abs(E).T @ np.abs(np.diag(K)), initial=0
+        )
+        self.root = vectors[:, real] / np.sqrt(np.abs(values[real]))
+        self.B, self.signs = images @ self.root, np.sign(values[real])
 
     def _centred(self, V: Floats) -> Floats:
         """Return the product of the centred kernel, less what was removed so far, with V."""
         if not self.center:
             product: Floats = self.K @ V
-            return product - self.B @ (self.B.T @ V)
+            return product - self._removed(V)
         inner = V - np.outer(self.shares, V.sum(axis=0))
         product = self.K @ inner
         product -= self.shares @ product
-        return product - self.B @ (self.B.T @ V)
+        return product - self._removed(V)
+
+    def _removed(self, V: Floats) -> Floats:
+        """Return the product with K e (eᵀK e)⁻¹ eᵀK, negative where the kernel is indefinite."""
+        removed: Floats = (self.B * self.signs) @ (self.B.T @ V)
+        return removed
 
     def matmat(self, V: Floats) -> Floats:
         """See `SymmetricForm`."""
@@ -85,7 +91,7 @@ class _DeflatedKernel:
 
     def dense(self) -> Floats:
         """See `SymmetricForm`."""
-        matrix = self.K - self.B @ self.B.T
+        matrix = self.K - (self.B * self.signs) @ self.B.T
         if self.center:
             matrix -= self.image
             matrix -= self.image[:, None] - float(self.shares @ self.image)
@@ -94,7 +100,7 @@ class _DeflatedKernel:
 
     def trace(self) -> float:
         """See `SymmetricForm`."""
-        diagonal = np.diag(self.K) - np.einsum("ij,ij->i", self.B, self.B)
+        diagonal = np.diag(self.K) - np.einsum("ij,ij,j->i", self.B, self.B, self.signs)
         if self.center:
             diagonal = diagonal - 2 * self.image + self.shares @ self.image
         return float(self.shares @ diagonal)
@@ -142,7 +148,8 @@ def kernel_components(
     )
     variances, kept = _varied(result)
     u = np.sqrt(shares)[:, None] * result.components[kept].T
-    coefficients = (u - E @ (form.root @ (form.B.T @ u))) / np.sqrt(variances)
+    removed = form.root @ (form.signs[:, None] * (form.B.T @ u))
+    coefficients = (u - E @ removed) / np.sqrt(variances)
     offset = np.zeros(len(variances))
     if center:
         coefficients -= np.outer(shares, coefficients.sum(axis=0))
