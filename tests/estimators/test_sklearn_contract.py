@@ -19,11 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fairpca
-from fairpca.comparison import (
-    ConvexMatchingPCA,
-    CovarianceMatchingPCA,
-    KernelMeanMatchingPCA,
-)
+import fairpca.comparison
 from tests.estimators.support import supplying_groups
 
 ESTIMATORS = [
@@ -31,16 +27,19 @@ ESTIMATORS = [
     fairpca.StreamingMomentMatchingPCA(2),
     fairpca.MultigroupPCA(2),
     fairpca.WorstGroupPCA(2),
+    fairpca.comparison.LEACE(2),
+    fairpca.comparison.RLACE(2),
+    fairpca.comparison.INLP(2, tol=0.5),  # a few random rows can always be told apart
     fairpca.DistributionMatchingPCA(2, tol=1.0, n_init=0),  # random data cannot be matched closely
-    CovarianceMatchingPCA(2, n_kept=1.0),
-    ConvexMatchingPCA(2),
-    KernelMeanMatchingPCA(2),
+    fairpca.comparison.CovarianceMatchingPCA(2, n_kept=1.0),
+    fairpca.comparison.ConvexMatchingPCA(2),
+    fairpca.comparison.KernelMeanMatchingPCA(2),
 ]
 
 
 def is_linear(estimator):
     """Whether it is a projection: a kernel's components are no directions of the features."""
-    return not isinstance(estimator, KernelMeanMatchingPCA)
+    return not isinstance(estimator, fairpca.comparison.KernelMeanMatchingPCA)
 
 
 def with_groups(estimator):

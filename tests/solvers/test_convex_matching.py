@@ -10,7 +10,6 @@ import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpca.solvers.convex import into_fantope
 from fairpca.solvers.convex_matching import (
     MatchingProgramme,
     _excess,
@@ -18,6 +17,7 @@ from fairpca.solvers.convex_matching import (
     matching_components,
     solve_by_splitting,
 )
+from fairpca.solvers.fantope import nearest_fantope_point
 
 SEEDS = st.integers(0, 2**32 - 1)
 PENALTIES = pytest.mark.parametrize("penalty", ["sum", "max"])
@@ -51,7 +51,7 @@ def test_projection_onto_the_fantope_is_the_nearest_point(seed, k):
     rng = np.random.default_rng(seed)
     M = rng.normal(size=(7, 7))
     M = (M + M.T) * 10 ** rng.uniform(-3, 3)
-    P = into_fantope(M, k)
+    P = nearest_fantope_point(M, k)
     values = np.linalg.eigvalsh(P)
     assert values.min() > -1e-12
     assert values.max() < 1 + 1e-12

@@ -105,6 +105,22 @@ METHODS: tuple[Method, ...] = (
         slow=True,
     ),
     Method(
+        "leace", "fairpca.comparison.LEACE", "hide",
+        "the least change that hides groups from linear readers (Belrose et al.)",
+        once("LEACE"),
+    ),
+    Method(
+        "rlace", "fairpca.comparison.RLACE", "hide",
+        "removal of what harms a linear classifier of the groups most (Ravfogel et al. 2022)",
+        once("RLACE"),
+    ),
+    Method(
+        "inlp", "fairpca.comparison.INLP", "hide",
+        "removal of what linear classifiers read, until none reads more (Ravfogel et al. 2020)",
+        once("INLP"),
+        several("INLP", {f"INLP, {n} steps": {"n_iterations": n} for n in (1, 2, 5)}),
+    ),
+    Method(
         "multigroup", "fairpca.MultigroupPCA", "balance",
         "each component for all groups at once",
         once("multigroup"), default=True, nested=True,

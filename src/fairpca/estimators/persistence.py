@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import inspect
 import io
 import json
 import re
@@ -188,14 +189,16 @@ def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
     if not attributes:
         raise ModelFileError(f"this {kind.__name__} is not fitted: call fit before saving.")
     parameters = estimator.get_params(deep=False)
-    if isinstance(parameters.get("random_state"), np.random.Generator | np.random.RandomState):
-        warnings.warn(
-            "random_state is a generator, which a model file does not keep: None is stored. The "
-            "fitted model does not depend on it.",
-            UserWarning,
-            stacklevel=3,
-        )
-        parameters["random_state"] = None
+    for name, value in parameters.items():
+        if isinstance(value, np.random.Generator | np.random.RandomState | BaseEstimator):
+            default = inspect.signature(kind).parameters[name].default
+            warnings.warn(
+                f"{name} is a {type(value).__name__}, which a model file does not keep: "
+                f"{default!r} is stored. The fitted model does not depend on it.",
+                UserWarning,
+                stacklevel=3,
+            )
+            parameters[name] = default
     return {
         "module": module,
         "class": kind.__name__,

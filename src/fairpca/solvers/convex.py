@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from fairpca.solvers.balance import Floats
+from fairpca.solvers.fantope import nearest_fantope_point
 
-__all__ = ["extreme_point", "import_cvxpy", "into_fantope", "solve_fantope_programme"]
+__all__ = ["extreme_point", "import_cvxpy", "solve_fantope_programme"]
 
 
 def import_cvxpy() -> Any:
@@ -82,21 +83,7 @@ def solve_fantope_programme(H: Floats, k: int) -> tuple[Floats, Floats, str]:
     multipliers = np.maximum(multipliers, 0.0)
     total = float(np.sum(multipliers))
     weights = multipliers / total if total > 0 else np.full(len(H), 1.0 / len(H))
-    return into_fantope(np.asarray(P.value), k), weights, str(problem.status)
-
-
-def into_fantope(P: Floats, k: int) -> Floats:
-    """Return the nearest point of the Fantope: eigenvalues shifted alike and clipped to [0, 1].
-
-    The sum of the clipped values is piecewise linear in the shift: the shift is interpolated
-    between the two kinks that enclose k.
-    """
-    values, vectors = np.linalg.eigh((P + P.T) / 2)
-    kinks = np.sort(np.concatenate([-values, 1.0 - values]))
-    sums = np.sum(np.clip(values + kinks[:, None], 0.0, 1.0), axis=1)
-    shares = np.clip(values + float(np.interp(k, sums, kinks)), 0.0, 1.0)
-    projected: Floats = (vectors * shares) @ vectors.T
-    return projected
+    return nearest_fantope_point(np.asarray(P.value), k), weights, str(problem.status)
 
 
 def extreme_point(H: Floats, P: Floats, *, tol: float = 1e-7) -> Floats:

@@ -19,8 +19,8 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
-from fairpca.solvers.convex import into_fantope
 from fairpca.solvers.eigen import small_problem_threads
+from fairpca.solvers.fantope import nearest_fantope_point
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
@@ -320,7 +320,7 @@ class _Splitting:
         for R, Y, U in zip(self.roots, self.Y, self.U, strict=True):
             product = R @ (Y - U)
             pull += (product + product.T) / 2
-        self.P = into_fantope(pull / self.isotropy, problem.k)
+        self.P = nearest_fantope_point(pull / self.isotropy, problem.k)
         images = [R @ self.P for R in self.roots]
         moved = [
             RELAXATION * image + (1 - RELAXATION) * Y + U

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.solvers.convex import import_cvxpy, into_fantope
+from fairpca.solvers.convex import import_cvxpy
 from fairpca.solvers.convex_matching import MatchingProgramme, ProgrammeResult
+from fairpca.solvers.fantope import nearest_fantope_point
 
 __all__ = ["solve_by_modelling"]
 
@@ -49,7 +50,7 @@ def solve_by_modelling(programme: MatchingProgramme) -> ProgrammeResult:
     nuclear = [sum(float(np.linalg.norm(multipliers[i], "nuc")) for i in group) for group in joint]
     nu = np.array([max(float(np.squeeze(c.dual_value)), 0.0) for c in half_spaces]) * scale
     feasible = programme.made_feasible(
-        into_fantope(np.asarray(P.value), programme.k), programme.fair_projection()
+        nearest_fantope_point(np.asarray(P.value), programme.k), programme.fair_projection()
     )
     return ProgrammeResult(
         feasible,

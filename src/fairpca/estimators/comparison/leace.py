@@ -160,6 +160,7 @@ class LEACE(ContrastedProjection):
             unfair,
             n_components,
             oblique=self.method == "oblique",
+            by_column=seen.basis is None,
             method="lanczos" if few and moments.n_features > _DENSE_UP_TO else "dense",
             max_components=available,
         )
