@@ -102,7 +102,7 @@ def convex(*, quick: bool) -> list[str]:
     """Compare the splitting with a modelling library on the same programme."""
     cases = [("german_credit", 8, True)]
     if not quick:
-        cases = [("german_credit", p, p <= 30) for p in (10, 20, 30, 59)]
+        cases = [("german_credit", p, p <= 20) for p in (10, 20, 59)]
         cases += [("adult", 102, False), ("compas", 402, False)]
     lines = [
         "Convex matching, k = 2, μ = 0.01, tol = 1e-6.", "",
