@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -29,13 +30,8 @@ from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.kernels import KERNELS
 from fairpca.solvers.mmd_gradient import KernelDiscrepancy, TotalDiscrepancy
 from fairpca.solvers.mmd_matching import MatchingProblem
-from fairpca.solvers.mmd_search import (
-    SearchResult,
-    Start,
-    no_worse,
-    search,
-    search_with_surrogate,
-)
+from fairpca.solvers.mmd_ranks import search_over_ranks
+from fairpca.solvers.mmd_search import ROUGH, SearchResult, Start, finish_exactly, no_worse
 from fairpca.solvers.repms import repms_from_starts
 
 __all__ = ["DistributionMatchingPCA"]
@@ -348,6 +344,7 @@ class DistributionMatchingPCA(LinearProjection):
         rng = as_generator(self.random_state)
         n_random = self.n_init if self.n_init != "auto" else setup.affordable_starts(k)
         starts = [*known, *setup.starts(k, int(n_random), rng)]
+        ranked = setup.ranked_starts(k, int(n_random), rng)
         reference = next(start for start in starts if start.name == MEAN_MATCHING)
         if not newton:
             only_pca = self.solver == "repms" and self.n_init == "auto"
@@ -359,9 +356,11 @@ class DistributionMatchingPCA(LinearProjection):
             self.approximation == "auto" and setup.n_distinct > _EXACT_UP_TO
         )
         if not approximate:
-            return search(problem, starts, max_iter=steps)
+            return search_over_ranks(problem, starts, ranked, max_iter=steps)
         surrogate = surrogate_of(exact, k, _EXACT_UP_TO, rng)
-        found = search_with_surrogate(problem, surrogate, starts, max_iter=steps)
+        rough = replace(problem, discrepancy=surrogate, model=surrogate)
+        found = search_over_ranks(rough, starts, ranked, max_iter=steps, settled=ROUGH)
+        found = finish_exactly(replace(problem, model=surrogate), found, max_iter=steps)
         return no_worse(found, problem, reference)
 
     def _keep(self, rows: CheckedRows, setup: MatchingSetup, result: SearchResult) -> Self:

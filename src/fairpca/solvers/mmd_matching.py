@@ -28,8 +28,13 @@ _INSIDE = 1e-3
 """The bound aimed at is (1 − _INSIDE)·τ, so that the answer is feasible."""
 _SHRINK = 0.2
 """One step asks h to fall at most to this share of its value."""
-_GROWTH = 5.0
+_GROWTH = 3.0
 """The multiplier grows at most by this factor a step: feasibility is not bought at any price."""
+_HASTE = 5.0
+"""The same without patience."""
+_EXHAUSTED = 0.03
+"""A multiplier grows once its model promises less than this share of multiplier times MMD²: MMD²
+falls by orders of magnitude along such a path at a fraction of the variance that haste costs."""
 _NEAR = 2.0
 """Within this factor of τ the model takes in all second derivatives of h."""
 _MAX_REJECTED = 12
@@ -62,6 +67,13 @@ class MatchingProblem:
     model: Discrepancy
     n_components: int
     tol: float
+
+    def on_axes(self, n_axes: int, n_components: int) -> MatchingProblem:
+        """Return the problem of fewer components along the first axes only."""
+        same = self.model is self.discrepancy
+        discrepancy = self.discrepancy.on_axes(n_axes, n_components)
+        model = discrepancy if same else self.model.on_axes(n_axes, n_components)
+        return MatchingProblem(self.variances[:n_axes], discrepancy, model, n_components, self.tol)
 
 
 class Iterate(NamedTuple):
@@ -132,8 +144,9 @@ def maximize_variance(
     max_iter : int
         Most steps.
     patient : bool
-        On the way to feasibility raise the multiplier only where the model has proved good, which
-        keeps more variance; else raise it at every step, which gets there from more places.
+        On the way to feasibility raise the multiplier only where the last one has given what it
+        can, which keeps more variance; else raise it at every step, which gets there from more
+        places.
     multiplier : float
         First guess of λ.
     settled : float
@@ -170,7 +183,8 @@ class _Search:
         self.problem, self.patient = problem, patient
         self.here = self.best = _point(problem, Frame.of(start))
         self.evaluations = 1
-        self.damping, self.multiplier, self.growth = 1e-3, multiplier, _GROWTH
+        self.damping, self.multiplier = 1e-3, multiplier
+        self.growth = _GROWTH if patient else _HASTE
         self.calm = self.stuck = 0
         self.lowest = self.here.h
         self.history: list[Iterate] = []
@@ -202,12 +216,16 @@ class _Search:
         self.here, self.multiplier = there, max(step.multiplier, 1e-6)
         if _better(there, self.best, self.problem.tol):
             self.best = there
-        trusted = not self.patient or (ratio > 0.5 and length < 0.3)
+        exhausted = ratio > 0.3 and step.predicted < _EXHAUSTED * step.multiplier * there.h
         near = there.h <= _NEAR * self.problem.tol
-        self.growth = _GROWTH if trusted or near else 1.0
+        grows = _GROWTH if near or exhausted else 1.0
+        self.growth = grows if self.patient else _HASTE
         feasible = self.best.h <= self.problem.tol
         lowered = there.h <= 0.99 * self.lowest
-        self.stuck = 0 if feasible or lowered or self.growth == 1.0 else self.stuck + 1
+        if feasible or lowered:
+            self.stuck = 0
+        elif self.growth > 1.0:
+            self.stuck += 1
         self.lowest = min(self.lowest, there.h)
 
     def calm_after(self, step: _Step, settled: float) -> int:
@@ -276,11 +294,12 @@ def _model(
     growth: float,
 ) -> _Model:
     V, C = here.frame.V, here.frame.complement
-    curvature = problem.model.curvature(V, C)
+    near = here.h <= _NEAR * problem.tol
+    curvature = problem.model.curvature(V, C, residual=near)
     q, k = C.shape[1], V.shape[1]
     gradient = (-2.0 * (C.T @ (problem.variances[:, None] * V))).T.reshape(-1)
     hessian = np.zeros((k * q, k * q))
-    if here.h <= _NEAR * problem.tol:
+    if curvature.residual is not None:
         # The Riemannian Hessian of h less its Gauss–Newton part; −⟨VᵀG, BᵀB⟩ is the manifold's.
         hessian += curvature.residual
         hessian -= np.kron(V.T @ here.G, np.eye(q))
