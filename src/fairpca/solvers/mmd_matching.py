@@ -11,7 +11,7 @@ search on Cholesky factorisations. Far from feasibility the bound is lowered ste
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +37,15 @@ _EXHAUSTED = 0.03
 falls by orders of magnitude along such a path at a fraction of the variance that haste costs."""
 _NEAR = 2.0
 """Within this factor of τ the model takes in all second derivatives of h."""
-_MAX_REJECTED = 12
+_MAX_REJECTED = 16
+_MAX_BENT = 4
+"""So many times a model that is not convex is damped; then it goes on without h's residual."""
+_IDLE = 20
+"""So many steps in a row within the bound that gain less than `_NOTHING` end a run: it is where it
+can get, though it does not come to rest (within the slack under the bound it may go to and fro)."""
+_NOTHING = 1e-7
+_FREE = 1.0
+"""With more damping than this a small gain says nothing."""
 _PATIENCE = 8
 """So many steps in a row without lowering the least MMD² by 1 % end an infeasible search."""
 SETTLED = 1e-9
@@ -167,7 +175,10 @@ def maximize_variance(
         if search.stuck >= _PATIENCE:
             reason = "no nearby subspace has a smaller MMD"
             break
-    return search.solution(reason, converged=search.calm >= 2)
+        if search.idle >= _IDLE:
+            reason = f"no more variance in {_IDLE} steps"
+            break
+    return search.solution(reason, converged=search.calm >= 2 or search.idle >= _IDLE)
 
 
 class _Search:
@@ -185,17 +196,23 @@ class _Search:
         self.evaluations = 1
         self.damping, self.multiplier = 1e-3, multiplier
         self.growth = _GROWTH if patient else _HASTE
-        self.calm = self.stuck = 0
+        self.calm = self.stuck = self.idle = 0
         self.lowest = self.here.h
         self.history: list[Iterate] = []
 
     def advance(self) -> _Step | None:
         """Take one step whose actual gain bears out the predicted one; None if there is none."""
         model = _model(self.problem, self.here, self.multiplier, self.growth)
+        bent = 0
         for _ in range(_MAX_REJECTED):
             step = _solve(model, self.damping, self.multiplier)
             if step is None:
-                self.damping *= 8.0
+                bent += 1
+                if bent == _MAX_BENT:  # at a multiplier far from its last value
+                    model = replace(model, hessian=model.plain)
+                    self.damping *= 8.0 ** (1 - bent)
+                else:
+                    self.damping *= 8.0
                 continue
             there = _point(self.problem, _moved(self.here.frame, step.p))
             self.evaluations += 1
@@ -214,11 +231,17 @@ class _Search:
         change = 0.25 if ratio > 0.7 else (2.0 if ratio < 0.3 else 1.0)
         self.damping = float(np.clip(self.damping * change, 1e-10, 1e8))
         self.here, self.multiplier = there, max(step.multiplier, 1e-6)
-        if _better(there, self.best, self.problem.tol):
+        before = self.best
+        if _better(there, before, self.problem.tol):
             self.best = there
-        exhausted = ratio > 0.3 and step.predicted < _EXHAUSTED * step.multiplier * there.h
+        gained = self.best.value - before.value > _NOTHING
+        self.idle = 0 if gained or before.h > self.problem.tol else self.idle + 1
+        promised = step.predicted / max(step.multiplier * there.h, 1e-300)
+        if ratio > 1.5:  # the model is too stiff: it will promise as much again
+            promised *= 10.0
         near = there.h <= _NEAR * self.problem.tol
-        grows = _GROWTH if near or exhausted else 1.0
+        exhausted = ratio > 0.3 and promised < (1.0 if near else _EXHAUSTED)
+        grows = _GROWTH if exhausted else 1.0
         self.growth = grows if self.patient else _HASTE
         feasible = self.best.h <= self.problem.tol
         lowered = there.h <= 0.99 * self.lowest
@@ -230,7 +253,8 @@ class _Search:
 
     def calm_after(self, step: _Step, settled: float) -> int:
         """Count the steps in a row, this one included, that promised no gain."""
-        self.calm = self.calm + 1 if step.predicted < settled and step.attained else 0
+        small = step.predicted < settled and self.damping <= _FREE
+        self.calm = self.calm + 1 if small and step.attained else 0
         return self.calm
 
     def solution(self, reason: str, *, converged: bool = False) -> MatchingSolution:
@@ -258,10 +282,14 @@ class _Point:
 
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """Quadratic models about a point: of −v (gradient, hessian) and of h (h, slope, curvature)."""
+    """Quadratic models about a point: of −v (gradient, plain) and of h (h, slope, curvature).
+
+    Near the bound `hessian` adds to `plain` what `curvature` leaves out of h's, at the multiplier.
+    """
 
     gradient: Floats
     hessian: Floats
+    plain: Floats
     h: float
     slope: Floats
     curvature: Floats
@@ -298,19 +326,17 @@ def _model(
     curvature = problem.model.curvature(V, C, residual=near)
     q, k = C.shape[1], V.shape[1]
     gradient = (-2.0 * (C.T @ (problem.variances[:, None] * V))).T.reshape(-1)
-    hessian = np.zeros((k * q, k * q))
+    D = problem.variances[:, None]
+    plain = np.kron(2.0 * (V.T @ (D * V)), np.eye(q)) - np.kron(np.eye(k), 2.0 * (C.T @ (D * C)))
+    hessian = plain
     if curvature.residual is not None:
         # The Riemannian Hessian of h less its Gauss–Newton part; −⟨VᵀG, BᵀB⟩ is the manifold's.
-        hessian += curvature.residual
-        hessian -= np.kron(V.T @ here.G, np.eye(q))
-        hessian *= multiplier
-    D = problem.variances[:, None]
-    hessian += np.kron(2.0 * (V.T @ (D * V)), np.eye(q))
-    hessian -= np.kron(np.eye(k), 2.0 * (C.T @ (D * C)))
+        hessian = plain + multiplier * (curvature.residual - np.kron(V.T @ here.G, np.eye(q)))
     aim = (1.0 - _INSIDE) * problem.tol
     return _Model(
         gradient,
         hessian,
+        plain,
         here.h,
         (C.T @ here.G).T.reshape(-1),
         curvature.gauss_newton,
