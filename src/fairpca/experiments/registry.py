@@ -19,6 +19,15 @@ _HOMES: Mapping[str, str] = MappingProxyType(
         "fair-streaming-passes": "passes",
         "fair-streaming-figure-2": "synthetic_stream",
         "faces": "faces",
+        "mmd-table-1": "distribution_tables",
+        "mmd-figure-1": "distribution_figures",
+        "mmd-figure-2": "distribution_figures",
+        "mmd-figure-3": "distribution_figures",
+        "communality": "distribution_tables",
+        "biplot": "distribution_tables",
+        "multigroup-losses": "multigroup",
+        "duality-gap": "multigroup",
+        "multigroup-table-2": "multigroup",
     }
 )
 """Module below `fairpca.experiments` with the experiment in its ``EXPERIMENTS``, by name."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Groups, encode_groups
+from fairpca.data.sampling import balanced_sample
 from fairpca.estimators.methods import PLAIN
 from fairpca.estimators.registry import Facts, Method, Trial
 from fairpca.metrics import (
@@ -59,7 +60,7 @@ class Bench:
     def __init__(self, train: Part, test: Part, settings: Settings) -> None:
         self.settings, self.train, self.test = settings, train, test
         groups = encode_groups(test.sensitive, n_samples=len(test.X))
-        self.measured = _subset(groups, settings.max_samples, settings.seed)
+        self.measured = balanced_sample(groups, settings.max_samples, settings.seed)
         self.shown = self.measured[:SHOWN_ROWS]
         plain = PLAIN.build({}, n_components=settings.n_components).fit(train.X)
         self.bandwidth = median_bandwidth(
@@ -202,17 +203,3 @@ def _orthonormal(components: NDArray[Any], n_features: int) -> bool:
     if components.ndim != 2 or components.shape[1] != n_features:
         return False
     return bool(np.allclose(components @ components.T, np.eye(len(components)), atol=1e-6))
-
-
-def _subset(groups: Groups, n_rows: int, seed: int) -> NDArray[np.intp]:
-    """Return rows in random order, at most `n_rows`, with every group in proportion."""
-    rng = np.random.default_rng(seed)
-    rows = rng.permutation(groups.n_samples)
-    if groups.n_samples <= n_rows:
-        return rows
-    cells, _ = groups.joint()
-    # The rank of a row within its cell, as a share: the smallest shares make a balanced sample.
-    order = np.argsort(cells[rows], kind="stable")
-    sizes = np.bincount(cells)
-    rank = np.concatenate([np.arange(n) for n in sizes]) / np.repeat(sizes, sizes)
-    return rows[order][np.argsort(rank, kind="stable")[:n_rows]]
