@@ -26,6 +26,8 @@ __all__ = ["SETTLED", "Iterate", "MatchingProblem", "MatchingSolution", "maximiz
 
 _INSIDE = 1e-3
 """The bound aimed at is (1 − _INSIDE)·τ, so that the answer is feasible."""
+_CLOSE = 2e-5
+"""The same for the last steps, which leave almost nothing of the bound unused."""
 _SHRINK = 0.2
 """One step asks h to fall at most to this share of its value."""
 _GROWTH = 3.0
@@ -50,6 +52,8 @@ _PATIENCE = 8
 """So many steps in a row without lowering the least MMD² by 1 % end an infeasible search."""
 SETTLED = 1e-9
 """A predicted gain below this share of the total variance counts as none."""
+_LAST_STEPS = 1e-7
+"""Runs that end at smaller gains than this are the last of a search."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +164,8 @@ def maximize_variance(
     settled : float
         Stop at a predicted gain below this share of the total variance.
     """
-    search = _Search(problem, start, multiplier, patient)
+    inside = _CLOSE if settled < _LAST_STEPS else _INSIDE
+    search = _Search(problem, start, multiplier, inside, patient)
     if not search.here.frame.complement.shape[1]:
         return search.solution("there is no other subspace", converged=True)
     reason = f"max_iter={max_iter} steps made"
@@ -189,9 +194,10 @@ class _Search:
         problem: MatchingProblem,
         start: Floats,
         multiplier: float,
+        inside: float,
         patient: bool,  # noqa: FBT001
     ) -> None:
-        self.problem, self.patient = problem, patient
+        self.problem, self.inside, self.patient = problem, inside, patient
         self.here = self.best = _point(problem, Frame.of(start))
         self.evaluations = 1
         self.damping, self.multiplier = 1e-3, multiplier
@@ -202,7 +208,7 @@ class _Search:
 
     def advance(self) -> _Step | None:
         """Take one step whose actual gain bears out the predicted one; None if there is none."""
-        model = _model(self.problem, self.here, self.multiplier, self.growth)
+        model = _model(self.problem, self.here, self.multiplier, self.growth, self.inside)
         bent = 0
         for _ in range(_MAX_REJECTED):
             step = _solve(model, self.damping, self.multiplier)
@@ -285,6 +291,7 @@ class _Model:
     """Quadratic models about a point: of −v (gradient, plain) and of h (h, slope, curvature).
 
     Near the bound `hessian` adds to `plain` what `curvature` leaves out of h's, at the multiplier.
+    The model of h is to end at `target`, or below by the share `slack`.
     """
 
     gradient: Floats
@@ -295,6 +302,7 @@ class _Model:
     curvature: Floats
     target: float
     max_multiplier: float
+    slack: float
 
 
 class _Step(NamedTuple):
@@ -320,6 +328,7 @@ def _model(
     here: _Point,
     multiplier: float,
     growth: float,
+    inside: float,
 ) -> _Model:
     V, C = here.frame.V, here.frame.complement
     near = here.h <= _NEAR * problem.tol
@@ -332,7 +341,7 @@ def _model(
     if curvature.residual is not None:
         # The Riemannian Hessian of h less its Gauss–Newton part; −⟨VᵀG, BᵀB⟩ is the manifold's.
         hessian = plain + multiplier * (curvature.residual - np.kron(V.T @ here.G, np.eye(q)))
-    aim = (1.0 - _INSIDE) * problem.tol
+    aim = (1.0 - inside) * problem.tol
     return _Model(
         gradient,
         hessian,
@@ -342,6 +351,7 @@ def _model(
         curvature.gauss_newton,
         max(aim, _SHRINK * here.h) if here.h > problem.tol else aim,
         min(growth * multiplier, 1e4 / problem.tol),
+        2.0 * inside,
     )
 
 
@@ -355,7 +365,7 @@ def _solve(model: _Model, damping: float, multiplier: float) -> _Step | None:
             return None
         left = max(float(model.h + (model.slope + 0.5 * (model.curvature @ p)) @ p), 0.0)
         excess = float(np.log(max(left, 1e-300) / model.target))
-        if -2e-3 <= excess <= 0.0 or (excess < 0.0 and multiplier == 0.0):
+        if -model.slack <= excess <= 0.0 or (excess < 0.0 and multiplier == 0.0):
             break
         if excess > 0.0:
             low = (float(np.log(max(multiplier, 1e-9))), excess)
