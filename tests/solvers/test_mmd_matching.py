@@ -12,7 +12,7 @@ from fairpca.solvers.mmd_ranks import RankedStarts, search_over_ranks
 from fairpca.solvers.mmd_search import Start, finish_exactly, no_worse, search
 from fairpca.solvers.mmd_surrogate import FeatureDiscrepancy
 from fairpca.solvers.quasi_newton import minimize_on_stiefel
-from fairpca.solvers.repms import RepmsConstants, repms
+from fairpca.solvers.repms import RepmsConstants, fill_bound, repms
 from fairpca.solvers.stiefel import Frame, horizontal, retract, subspace_distance
 
 
@@ -180,6 +180,16 @@ def test_repms_with_published_constants(problem):
     assert history[-1].gradient_norm <= 1e-6 or history[-1].distance <= 1e-6
     # The penalty leaves slack under the bound that the second-order method uses.
     assert maximize_variance(problem, found.V).value >= found.value - 1e-9
+
+
+def test_filling_the_bound_keeps_more_variance(problem):
+    found = repms(problem, pca(problem))
+    assert found.mmd_squared < 0.97 * problem.tol
+    filled = fill_bound(problem, found)
+    assert 0.97 * problem.tol <= filled.mmd_squared <= problem.tol
+    assert filled.value > found.value + 1e-4
+    assert filled.n_evaluations > found.n_evaluations
+    assert fill_bound(problem, replace(found, mmd_squared=1.0)).V is found.V  # not feasible
 
 
 def test_repms_stops_at_the_limit_of_outer_iterations(problem):

@@ -32,7 +32,7 @@ from fairpca.solvers.mmd_gradient import KernelDiscrepancy, TotalDiscrepancy
 from fairpca.solvers.mmd_matching import MatchingProblem
 from fairpca.solvers.mmd_ranks import search_over_ranks
 from fairpca.solvers.mmd_search import ROUGH, SearchResult, Start, finish_exactly, no_worse
-from fairpca.solvers.repms import repms_from_starts
+from fairpca.solvers.repms import fill_bound, repms_from_starts
 
 __all__ = ["DistributionMatchingPCA"]
 
@@ -75,7 +75,10 @@ class DistributionMatchingPCA(LinearProjection):
     solver : {"auto", "newton", "repms"}, default="auto"
         "newton" solves quadratic models of variance and MMD², which also works where MMD² is
         tiny; "repms" is the published exact-penalty method with quasi-Newton steps, from principal
-        components. "auto" is "newton" while its matrices are small enough.
+        components. "auto" is "newton" up to 2,500 unknowns k(d − k), whose matrices are small
+        enough; beyond, "repms" from several starts, its penalty then lowered until the bound is
+        used up: a good answer at a loose `tol`, while a strict one (1e-6) may stay out of its reach
+        and is warned about.
     approximation : {"auto", "none", "random_features"}, default="auto"
         "random_features" searches on a surrogate of 1,024 random features and finishes with exact
         values and gradients; "none" is exact throughout. "auto" approximates beyond 4,096 distinct
@@ -366,6 +369,8 @@ class DistributionMatchingPCA(LinearProjection):
             only_pca = self.solver == "repms" and self.n_init == "auto"
             chosen = [s for s in starts if s.name == "pca"] if only_pca else starts
             found = repms_from_starts(problem, chosen, max_iter=self.max_iter)
+            if self.solver == "auto":
+                found = replace(found, solution=fill_bound(problem, found.solution))
             return no_worse(found, problem, reference)
         steps = _STEPS_PER_ITERATION * self.max_iter
         approximate = self.approximation == "random_features" or (

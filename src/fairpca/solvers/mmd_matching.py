@@ -27,7 +27,7 @@ __all__ = ["SETTLED", "Iterate", "MatchingProblem", "MatchingSolution", "maximiz
 _INSIDE = 1e-3
 """The bound aimed at is (1 − _INSIDE)·τ, so that the answer is feasible."""
 _CLOSE = 2e-5
-"""The same for the last steps, which leave almost nothing of the bound unused."""
+"""The same for the last steps: less of the bound is left unused the less there is to gain."""
 _SHRINK = 0.2
 """One step asks h to fall at most to this share of its value."""
 _GROWTH = 3.0
@@ -39,6 +39,7 @@ _EXHAUSTED = 0.03
 falls by orders of magnitude along such a path at a fraction of the variance that haste costs."""
 _NEAR = 2.0
 """Within this factor of τ the model takes in all second derivatives of h."""
+_ALMOST = 1e-5
 _MAX_REJECTED = 16
 _MAX_BENT = 4
 """So many times a model that is not convex is damped; then it goes on without h's residual."""
@@ -50,10 +51,8 @@ _FREE = 1.0
 """With more damping than this a small gain says nothing."""
 _PATIENCE = 8
 """So many steps in a row without lowering the least MMD² by 1 % end an infeasible search."""
-SETTLED = 1e-9
+SETTLED = 1e-7
 """A predicted gain below this share of the total variance counts as none."""
-_LAST_STEPS = 1e-7
-"""Runs that end at smaller gains than this are the last of a search."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +163,7 @@ def maximize_variance(
     settled : float
         Stop at a predicted gain below this share of the total variance.
     """
-    inside = _CLOSE if settled < _LAST_STEPS else _INSIDE
-    search = _Search(problem, start, multiplier, inside, patient)
+    search = _Search(problem, start, multiplier, patient)
     if not search.here.frame.complement.shape[1]:
         return search.solution("there is no other subspace", converged=True)
     reason = f"max_iter={max_iter} steps made"
@@ -194,10 +192,10 @@ class _Search:
         problem: MatchingProblem,
         start: Floats,
         multiplier: float,
-        inside: float,
         patient: bool,  # noqa: FBT001
     ) -> None:
-        self.problem, self.inside, self.patient = problem, inside, patient
+        self.problem, self.patient = problem, patient
+        self.inside = _INSIDE
         self.here = self.best = _point(problem, Frame.of(start))
         self.evaluations = 1
         self.damping, self.multiplier = 1e-3, multiplier
@@ -237,6 +235,8 @@ class _Search:
         change = 0.25 if ratio > 0.7 else (2.0 if ratio < 0.3 else 1.0)
         self.damping = float(np.clip(self.damping * change, 1e-10, 1e8))
         self.here, self.multiplier = there, max(step.multiplier, 1e-6)
+        if step.attained and step.predicted < _ALMOST:
+            self.inside = max(0.1 * self.inside, _CLOSE)
         before = self.best
         if _better(there, before, self.problem.tol):
             self.best = there
