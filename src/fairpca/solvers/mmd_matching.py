@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
-from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.mmd_gradient import Discrepancy
+from fairpca.solvers.mmd_step import StepModel, TangentStep, solve_step
 from fairpca.solvers.stiefel import Frame, retract
 from fairpca.summaries.base import Floats
 
@@ -204,12 +203,12 @@ class _Search:
         self.lowest = self.here.h
         self.history: list[Iterate] = []
 
-    def advance(self) -> _Step | None:
+    def advance(self) -> TangentStep | None:
         """Take one step whose actual gain bears out the predicted one; None if there is none."""
         model = _model(self.problem, self.here, self.multiplier, self.growth, self.inside)
         bent = 0
         for _ in range(_MAX_REJECTED):
-            step = _solve(model, self.damping, self.multiplier)
+            step = solve_step(model, self.damping, self.multiplier)
             if step is None:
                 bent += 1
                 if bent == _MAX_BENT:  # at a multiplier far from its last value
@@ -228,7 +227,7 @@ class _Search:
             self.damping *= 4.0
         return None
 
-    def _accept(self, model: _Model, step: _Step, there: _Point, ratio: float) -> None:
+    def _accept(self, model: StepModel, step: TangentStep, there: _Point, ratio: float) -> None:
         slope = float(np.linalg.norm(model.gradient + step.multiplier * model.slope))
         length = float(np.linalg.norm(step.p))
         self.history.append(Iterate(self.here.value, self.here.h, step.multiplier, slope, length))
@@ -257,7 +256,7 @@ class _Search:
             self.stuck += 1
         self.lowest = min(self.lowest, there.h)
 
-    def calm_after(self, step: _Step, settled: float) -> int:
+    def calm_after(self, step: TangentStep, settled: float) -> int:
         """Count the steps in a row, this one included, that promised no gain."""
         small = step.predicted < settled and self.damping <= _FREE
         self.calm = self.calm + 1 if small and step.attained else 0
@@ -286,32 +285,6 @@ class _Point:
     value: float
 
 
-@dataclass(frozen=True, eq=False)
-class _Model:
-    """Quadratic models about a point: of −v (gradient, plain) and of h (h, slope, curvature).
-
-    Near the bound `hessian` adds to `plain` what `curvature` leaves out of h's, at the multiplier.
-    The model of h is to end at `target`, or below by the share `slack`.
-    """
-
-    gradient: Floats
-    hessian: Floats
-    plain: Floats
-    h: float
-    slope: Floats
-    curvature: Floats
-    target: float
-    max_multiplier: float
-    slack: float
-
-
-class _Step(NamedTuple):
-    p: Floats
-    multiplier: float
-    predicted: float
-    attained: bool
-
-
 def _point(problem: MatchingProblem, frame: Frame) -> _Point:
     h, G = problem.discrepancy.value_and_gradient(frame.V)
     value = float(np.sum(problem.variances[:, None] * frame.V**2))
@@ -329,7 +302,7 @@ def _model(
     multiplier: float,
     growth: float,
     inside: float,
-) -> _Model:
+) -> StepModel:
     V, C = here.frame.V, here.frame.complement
     near = here.h <= _NEAR * problem.tol
     curvature = problem.model.curvature(V, C, residual=near)
@@ -342,7 +315,7 @@ def _model(
         # The Riemannian Hessian of h less its Gauss–Newton part; −⟨VᵀG, BᵀB⟩ is the manifold's.
         hessian = plain + multiplier * (curvature.residual - np.kron(V.T @ here.G, np.eye(q)))
     aim = (1.0 - inside) * problem.tol
-    return _Model(
+    return StepModel(
         gradient,
         hessian,
         plain,
@@ -353,70 +326,6 @@ def _model(
         min(growth * multiplier, 1e4 / problem.tol),
         2.0 * inside,
     )
-
-
-def _solve(model: _Model, damping: float, multiplier: float) -> _Step | None:
-    """Minimise the damped model under its bound; None where it is not convex."""
-    low: tuple[float, float] | None = None
-    high: tuple[float, float] | None = None
-    for _ in range(40):
-        p = _damped_minimizer(model, damping, multiplier)
-        if p is None:
-            return None
-        left = max(float(model.h + (model.slope + 0.5 * (model.curvature @ p)) @ p), 0.0)
-        excess = float(np.log(max(left, 1e-300) / model.target))
-        if -model.slack <= excess <= 0.0 or (excess < 0.0 and multiplier == 0.0):
-            break
-        if excess > 0.0:
-            low = (float(np.log(max(multiplier, 1e-9))), excess)
-            if multiplier >= model.max_multiplier:
-                break
-        else:
-            high = (float(np.log(multiplier)), excess)
-            if low and high[0] - low[0] < 1e-6:
-                break
-        multiplier = _next_multiplier(low, high, model.max_multiplier)
-    return _step(model, p, multiplier, excess)
-
-
-def _step(model: _Model, p: Floats | None, multiplier: float, excess: float) -> _Step | None:
-    if p is None:
-        return None
-    slope = model.gradient + multiplier * model.slope
-    bend = model.hessian @ p + multiplier * (model.curvature @ p)
-    predicted = -float(slope @ p + 0.5 * p @ bend)
-    return _Step(p, multiplier, predicted, excess <= 1e-9)
-
-
-def _next_multiplier(
-    low: tuple[float, float] | None, high: tuple[float, float] | None, largest: float
-) -> float:
-    """Secant on (log λ, log of model over target), kept inside the bracket."""
-    if low is not None and high is not None:
-        share = float(np.clip(low[1] / (low[1] - high[1]) + 5e-3, 0.05, 0.95))
-        return float(np.exp(low[0] + share * (high[0] - low[0])))
-    if low is not None:  # h falls about as λ⁻²
-        return float(min(np.exp(low[0] + min(0.5 * low[1] + 0.3, 5.0)), largest))
-    guess = -np.inf if high is None else high[0] + min(0.5 * high[1], 0.0) - 0.5
-    return float(np.exp(guess)) if guess > np.log(1e-9) else 0.0
-
-
-def _damped_minimizer(model: _Model, damping: float, multiplier: float) -> Floats | None:
-    matrix = multiplier * model.curvature
-    scale = 1.0 + float(np.trace(matrix)) / len(matrix)
-    matrix += model.hessian
-    matrix[np.diag_indices(len(matrix))] += damping * scale
-    with small_problem_threads(0):  # two threads were 80 times slower on a busy machine
-        try:
-            factor = scipy.linalg.cho_factor(
-                matrix, lower=True, overwrite_a=True, check_finite=False
-            )
-        except scipy.linalg.LinAlgError:
-            return None
-        p: Floats = -scipy.linalg.cho_solve(
-            factor, model.gradient + multiplier * model.slope, check_finite=False
-        )
-    return p
 
 
 def _better(a: _Point, b: _Point, tol: float) -> bool:

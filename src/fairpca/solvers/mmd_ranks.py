@@ -67,7 +67,7 @@ def search_over_ranks(
     """
     k, tol = problem.n_components, problem.tol
     lowest = max(1, k - (len(problem.variances) - ranked.n_filled))
-    settings = {"max_iter": max_iter, "settled": settled}
+    settings: dict[str, Any] = {"max_iter": max_iter, "settled": settled}
     whole = search(problem, starts[:_LOOK], **settings)
     best = _merit(whole, tol)
     ranks = [
