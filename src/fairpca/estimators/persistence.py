@@ -348,9 +348,8 @@ def _check_array(name: str, array: Any, n_dimensions: int, width: Any) -> None:
 
 def _check_widths(estimator: Any, encoder: TableEncoder | None) -> None:
     width = getattr(estimator, "n_features_in_", None)
-    if not isinstance(estimator, TableEncoder):
-        for name, n_dimensions in (("components_", 2), ("mean_", 1)):
-            _check_array(name, getattr(estimator, name, None), n_dimensions, width)
+    for name, n_dimensions in getattr(type(estimator), "_row_arrays", ()):
+        _check_array(name, getattr(estimator, name, None), n_dimensions, width)
     if encoder is not None and width is not None and encoder.n_features_out_ != width:
         raise ModelFileError(
             f"the encoder makes {encoder.n_features_out_} features, the model takes {width}."

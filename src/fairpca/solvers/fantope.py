@@ -246,7 +246,8 @@ def _newton_step(
 def nearest_fantope_point(P: Floats, k: int) -> Floats:
     """Return the nearest point of the Fantope {P : 0 ⪯ P ⪯ I, tr P = k}.
 
-    Eigenvalues are shifted alike and clipped to [0, 1].
+    Eigenvalues are shifted alike and clipped to [0, 1]; the sum of what results is piecewise linear
+    in the shift, which is interpolated between the kinks that enclose k.
 
     Parameters
     ----------
@@ -256,12 +257,8 @@ def nearest_fantope_point(P: Floats, k: int) -> Floats:
         Trace.
     """
     values, vectors = np.linalg.eigh((P + P.T) / 2)
-    low, high = -1.0 - float(values[-1]), 1.0 - float(values[0])
-    for _ in range(200):
-        shift = (low + high) / 2
-        if np.sum(np.clip(values + shift, 0.0, 1.0)) > k:
-            high = shift
-        else:
-            low = shift
-    projected: Floats = (vectors * np.clip(values + high, 0.0, 1.0)) @ vectors.T
+    kinks = np.sort(np.concatenate([-values, 1.0 - values]))
+    sums = np.sum(np.clip(values + kinks[:, None], 0.0, 1.0), axis=1)
+    shares = np.clip(values + float(np.interp(k, sums, kinks)), 0.0, 1.0)
+    projected: Floats = (vectors * shares) @ vectors.T
     return projected
