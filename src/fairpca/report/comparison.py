@@ -284,7 +284,7 @@ def _together(found: Sequence[MethodResult]) -> MethodResult:
     if worked and failed:
         why = f"Could not be fitted on {len(failed)} of {len(found)} splits: {failed[0]}"
         remark = f"{remark} {why}".strip()
-    others = tuple(result.figures_only() for result in worked if result is not first)
+    others = tuple(result.figures_only() for result in worked[1:])
     return replace(first, remark=remark, others=others)
 
 
