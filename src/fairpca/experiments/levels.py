@@ -36,8 +36,9 @@ def levels_page(outcomes: Sequence[Outcome]) -> str:
     Parameters
     ----------
     outcomes : sequence of Outcome
-        Those with the metrics ``exp_var_pct``, ``mmd2`` and ``leakage_auc`` of several methods
-        count (``fit_seconds`` is shown where it is known); the others are passed over.
+        Those with the metrics ``exp_var_pct`` and ``mmd2`` of several methods count
+        (``leakage_auc`` and ``fit_seconds`` are shown where they are known); the others are passed
+        over.
     """
     lines = ["# Which method keeps most?", "", *_PREFACE]
     seen: set[tuple[str, str]] = set()
@@ -70,7 +71,7 @@ def _tables(outcome: Outcome) -> dict[tuple[str, str], dict[str, Row]]:
         place = (str(labels.get("dataset")), str(labels.get("k")))
         rows = found.setdefault(place, {})
         rows.setdefault(str(labels["method"]), {})[str(labels["metric"])] = cell
-    needed = {"exp_var_pct", *_LEVELS}
+    needed = {"exp_var_pct", "mmd2"}
     complete = {
         place: {method: row for method, row in rows.items() if needed <= set(row)}
         for place, rows in found.items()
@@ -87,7 +88,7 @@ def _section(rows: Mapping[str, Row]) -> list[str]:
 def _choices(rows: Mapping[str, Row]) -> Iterator[str]:
     for metric, levels in _LEVELS.items():
         for level in levels:
-            below = {m: row for m, row in rows.items() if (row[metric].mean or 0.0) <= level}
+            below = {m: row for m, row in rows.items() if _value(row, metric) <= level}
             best = max(below, key=lambda m: below[m]["exp_var_pct"].mean or 0.0, default=None)
             name = f"{_WORDS[metric]} {level:g}"
             if best is None:
@@ -97,11 +98,17 @@ def _choices(rows: Mapping[str, Row]) -> Iterator[str]:
             shown = (
                 f"{row['exp_var_pct'].mean:.2f}",
                 f"{row['mmd2'].mean:.4f}",
-                f"{row['leakage_auc'].mean:.2f}",
+                f"{row['leakage_auc'].mean:.2f}" if "leakage_auc" in row else "",
                 f"{row['fit_seconds'].mean:.2g}" if "fit_seconds" in row else "",
                 str(row["exp_var_pct"].n),
             )
             yield f"| {name} | {best} | {_class(best)} | " + " | ".join(shown) + " |"
+
+
+def _value(row: Row, metric: str) -> float:
+    """Return a cell's mean; what is not known is at no level."""
+    mean = row[metric].mean if metric in row else None
+    return float("inf") if mean is None else mean
 
 
 def _class(method: str) -> str:
