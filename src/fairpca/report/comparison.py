@@ -24,6 +24,7 @@ from fairpca.data.roles import TableParts, assign_roles, check_attributes, split
 from fairpca.estimators.methods import chosen
 from fairpca.estimators.registry import Facts, Method, Trial
 from fairpca.report.bench import Bench, Part
+from fairpca.report.choosing import Choices, TrainingTable, choose_trials
 from fairpca.report.result import Comparison, MethodResult, Settings
 
 __all__ = ["compare", "compare_parts"]
@@ -135,10 +136,16 @@ def _compare(
     )
     first, names, test = next(benches)
     trials = _trials(first.facts(groups), settings)
+    choices: Choices = {}
     tell = _Steps(progress, len(trials) * settings.repeats)
+    if settings.target is not None:
+        table = _training_table(parts, groups, label, encoder, settings)
+        trials, choices = _chosen(trials, table, settings, tell)
+        tell.n_steps = tell.done + len(trials) * settings.repeats
     splits = [_measured(first, trials, tell)]
     splits += [_measured(bench, trials, tell) for bench, _, _ in benches]
     methods = [_together(found) for found in zip(*splits, strict=True)]
+    methods = [m if m.further else replace(m, chosen=choices.get(m.method)) for m in methods]
     found = next((m.downstream for m in methods if m.downstream is not None), None)
     return Comparison(
         title=title,
@@ -185,10 +192,49 @@ def _trials(facts: Facts, settings: Settings) -> list[tuple[Method, Trial, bool]
     """List what is fitted: every method's rows, then the further points of the frontier."""
     main, further = [], []
     for method in chosen(settings.methods):
-        rows, points = method.trials(facts, frontier=settings.frontier)
+        rows, points = method.trials(
+            facts, frontier=settings.frontier or settings.target is not None
+        )
         main += [(method, trial, False) for trial in rows]
         further += [(method, trial, True) for trial in points]
     return main + further
+
+
+def _training_table(
+    parts: TableParts,
+    groups: Groups,
+    label: NDArray[Any] | None,
+    encoder: TableEncoder,
+    settings: Settings,
+) -> TrainingTable:
+    """Return the training rows of the first split, before they are encoded."""
+    train, _ = _split(groups, settings)
+    sensitive = {name: values[train] for name, values in parts.sensitive.items()}
+    rows = TrainingTable(
+        parts.features.take(train), sensitive, None if label is None else label[train], encoder
+    )
+    return rows.sample(groups.take(train), settings.seed)
+
+
+def _chosen(
+    trials: Sequence[tuple[Method, Trial, bool]],
+    table: TrainingTable,
+    settings: Settings,
+    tell: _Steps,
+) -> tuple[list[tuple[Method, Trial, bool]], Choices]:
+    """Keep of each method's rows the one chosen; the others are further points, if asked for."""
+    by_method: dict[str, tuple[Method, list[Trial]]] = {}
+    for method, trial, _ in trials:
+        by_method.setdefault(method.name, (method, []))[1].append(trial)
+    kept, choices = choose_trials(list(by_method.values()), table, settings, tell.next)
+    main = [(method, trial, False) for method, trial in kept]
+    shown = {(method.name, trial.label) for method, trial in kept}
+    rest = [
+        (method, trial, True)
+        for method, trial, _ in trials
+        if (method.name, trial.label) not in shown
+    ]
+    return main + (rest if settings.frontier else []), choices
 
 
 class _Steps:
