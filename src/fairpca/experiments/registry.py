@@ -19,6 +19,9 @@ _HOMES: Mapping[str, str] = MappingProxyType(
         "fair-streaming-passes": "passes",
         "fair-streaming-figure-2": "synthetic_stream",
         "faces": "faces",
+        "multigroup-losses": "multigroup",
+        "duality-gap": "multigroup",
+        "multigroup-table-2": "multigroup",
     }
 )
 """Module below `fairpca.experiments` with the experiment in its ``EXPERIMENTS``, by name."""
