@@ -96,6 +96,14 @@ def compare(
             f"'mmd<=0.01'. Measures: {', '.join(SHORT_TARGETS)} (see the manual).",
         ),
     ] = None,
+    ranks: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="R",
+            help="The page shows what balanced methods lose with 1 to R components; 0 for not.",
+        ),
+    ] = 8,
     time_limit: Annotated[
         float,
         typer.Option(
@@ -186,6 +194,7 @@ def compare(
         methods=tuple(method or DEFAULT),
         frontier=frontier,
         repeats=repeats,
+        n_ranks=0 if no_html else ranks,
         time_limit=time_limit or None,
         target=goal,
     )

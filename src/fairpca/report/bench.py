@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,7 @@ from fairpca.metrics import (
     median_bandwidth,
     mmd_permutation_test,
 )
+from fairpca.report.by_rank import RankCurves, prefixes, rank_curves
 from fairpca.report.loadings import communalities
 from fairpca.report.result import MethodResult, Settings
 from fairpca.report.timed_fit import timed_fit
@@ -112,6 +113,39 @@ class Bench:
             return replace(empty, problem=fitted.problem)
         told = replace(empty, seconds=fitted.seconds, remark=" ".join(fitted.warnings))
         return self._described(told, fitted.model)
+
+    def by_rank(self, method: Method, trial: Trial) -> RankCurves | None:
+        """Measure a method with 1, 2, … components; None where it works with none."""
+        rows = slice(self.settings.max_samples)  # of rows in random order
+        of_train = {name: labels[rows] for name, labels in self.train.sensitive.items()}
+        of_test = {name: labels[self.measured] for name, labels in self.test.sensitive.items()}
+        parts = {
+            "held-out": (self.test.X[self.measured], of_test),
+            "training": (self.train.X[rows], of_train),
+        }
+        problems: list[str] = []
+        models = list(self._longer_and_longer(method, trial, problems))
+        if not models:
+            return None
+        return rank_curves(trial.label, models, parts, problem=" ".join(problems))
+
+    def _longer_and_longer(
+        self, method: Method, trial: Trial, problems: list[str]
+    ) -> Iterator[Any]:
+        """Fit with 1, 2, … components until it fails; nested methods are fitted once."""
+        most = min(self.settings.n_ranks, self._rank)
+        limit = self.settings.time_limit if method.slow else None
+        for r in (most,) if method.nested else range(1, most + 1):
+            model = method.build(trial.parameters, n_components=r, random_state=self.settings.seed)
+            rows = (self.train.X, self.train.label, self.train.sensitive)
+            fitted = timed_fit(model, *rows, limit=limit)
+            if fitted.problem:
+                problems.append(fitted.problem)
+                return
+            if method.nested:
+                yield from prefixes(fitted.model)
+            else:
+                yield fitted.model
 
     def _criterion_options(self, method: Method) -> tuple[str, ...]:
         settings = self.settings
