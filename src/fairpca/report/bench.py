@@ -114,20 +114,23 @@ class Bench:
         told = replace(empty, seconds=fitted.seconds, remark=" ".join(fitted.warnings))
         return self._described(told, fitted.model)
 
-    def by_rank(self, method: Method, trial: Trial) -> RankCurves | None:
-        """Measure a method with 1, 2, … components; None where it works with none."""
+    @property
+    def _rows_by_rank(self) -> dict[str, tuple[NDArray[np.float64], dict[str, NDArray[Any]]]]:
         rows = slice(self.settings.max_samples)  # of rows in random order
         of_train = {name: labels[rows] for name, labels in self.train.sensitive.items()}
         of_test = {name: labels[self.measured] for name, labels in self.test.sensitive.items()}
-        parts = {
+        return {
             "held-out": (self.test.X[self.measured], of_test),
             "training": (self.train.X[rows], of_train),
         }
+
+    def by_rank(self, method: Method, trial: Trial) -> RankCurves | None:
+        """Measure a method with 1, 2, … components; None where it works with none."""
         problems: list[str] = []
         models = list(self._longer_and_longer(method, trial, problems))
         if not models:
             return None
-        return rank_curves(trial.label, models, parts, problem=" ".join(problems))
+        return rank_curves(trial.label, models, self._rows_by_rank, problem=" ".join(problems))
 
     def _longer_and_longer(
         self, method: Method, trial: Trial, problems: list[str]
@@ -146,6 +149,15 @@ class Bench:
                 yield from prefixes(fitted.model)
             else:
                 yield fitted.model
+
+    def judge(self, result: MethodResult, model: Any) -> MethodResult:
+        """Measure a model that is fitted already; `result` holds what else is known of it."""
+        return self._described(result, model)
+
+    def prefix_curves(self, name: str, model: Any) -> RankCurves:
+        """Measure the first 1, 2, … components of a model that is fitted already."""
+        first = list(prefixes(model))[: self.settings.n_ranks]
+        return rank_curves(name, first, self._rows_by_rank)
 
     def _criterion_options(self, method: Method) -> tuple[str, ...]:
         settings = self.settings

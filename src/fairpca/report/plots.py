@@ -22,6 +22,7 @@ __all__ = [
     "duality_gaps",
     "finish",
     "leakage_bars",
+    "legend_below",
     "loss_by_rank",
     "projection",
     "words",
@@ -64,6 +65,15 @@ def projection(comparison: Comparison, attribute: str, method: MethodResult) -> 
         margin = 0.05 * (high - low) or 1.0
         update(title_text=f"component {axis + 1}", range=[low - margin, high + margin])
     return finish(figure, 380, words(attribute))
+
+
+def legend_below(figure: go.Figure) -> go.Figure:
+    """Put the legend below the axes, and make the figure higher by it."""
+    needed = 60 + 20 * math.ceil(len(figure.data) / 2)
+    legend: dict[str, Any] = {"orientation": "h", "y": 0, "yref": "container", "yanchor": "bottom"}
+    legend |= {"maxheight": 20 * len(figure.data) + 40}
+    layout = {**_LAYOUT, "margin": {"l": 60, "r": 20, "t": 40, "b": needed}}
+    return figure.update_layout(**layout, height=400 + needed, legend=legend)
 
 
 def words(text: Any) -> str:
