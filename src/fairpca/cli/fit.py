@@ -219,6 +219,7 @@ def fit(
     details = {
         "sensitive": list(roles.sensitive),
         "label": roles.label,
+        "edges": {name: list(edges) for name, edges in roles.edges.items()},
         "not_features": dict(roles.excluded),
         "data": title,
         "na_values": list(na_values or ()),
