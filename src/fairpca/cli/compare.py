@@ -17,6 +17,17 @@ from fairpca.estimators.methods import DEFAULT, METHODS, chosen
 
 __all__ = ["compare"]
 
+SHORT_TARGETS = (
+    "mmd",
+    "leakage",
+    "linear-leakage",
+    "dp",
+    "eop",
+    "eod",
+    "worst-loss",
+    "marginal-loss",
+)
+
 
 @command
 def compare(
@@ -78,6 +89,14 @@ def compare(
             "--frontier", help="Try further settings of each method, from loose to strict."
         ),
     ] = False,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MEASURE<=X",
+            help="Choose each method's setting by cross-validation: the most variance at, say, "
+            f"'mmd<=0.01'. Measures: {', '.join(SHORT_TARGETS)} (see the manual).",
+        ),
+    ] = None,
     ranks: Annotated[
         int,
         typer.Option(
@@ -116,12 +135,15 @@ def compare(
     `fairpca compare people.csv -s "age>=40" -y hired --n-unfair 2 --n-unfair 5 --drop name`
 
     `fairpca compare adult --method all --frontier --repeats 5 --csv adult.csv`
+
+    `fairpca compare adult --target "mmd<=0.01"`
     """
     from fairpca.data.encoder import TableEncoder
     from fairpca.report.comparison import compare_parts
     from fairpca.report.result import Settings
 
     options.checked("--method", chosen, method or ())
+    goal = None if target is None else options.read_target(target)
     criterion = options.choice("--criterion", criterion, options.CRITERIA)
     page = None if no_html else html
     check_files(page, csv, *([data] if data else []))
@@ -136,6 +158,8 @@ def compare(
         positive = options.match_label(parts.label, positive_label, given.positive)
     elif positive_label is not None or criterion != "demographic_parity":
         raise typer.BadParameter("this needs a label column.", param_hint="--label")
+    elif target is not None and options.target_needs_label(goal):
+        raise typer.BadParameter(f"{target!r} needs a label column.", param_hint="--label")
     encoder = TableEncoder(
         missing=options.choice("--missing", missing, ("error", "impute")),
         categorical=tuple(categorical or ()),
@@ -155,6 +179,7 @@ def compare(
         repeats=repeats,
         n_ranks=0 if no_html else ranks,
         time_limit=time_limit or None,
+        target=goal,
     )
     arguments = _fit_arguments(
         data, sensitive, label, drop, bins, categorical, na_values,

@@ -35,6 +35,8 @@ __all__ = [
     "few",
     "match_label",
     "parse_components",
+    "read_target",
+    "target_needs_label",
 ]
 
 DATA = typer.Argument(
@@ -124,6 +126,29 @@ def checked(option: str, check: Callable[[Any], object], value: Any) -> None:
         check(value)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def read_target(text: str) -> Any:
+    """Read ``--target``.
+
+    Raises
+    ------
+    typer.BadParameter
+        If it is no target.
+    """
+    from fairpca.model_selection import parse_target
+
+    try:
+        return parse_target(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--target") from error
+
+
+def target_needs_label(target: Any) -> bool:
+    """Whether a target compares what a classifier of the label does."""
+    from fairpca.model_selection.targets import find_target
+
+    return find_target(target.name).needs_label
 
 
 def parse_components(text: str) -> int | float | None:

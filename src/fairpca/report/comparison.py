@@ -25,6 +25,7 @@ from fairpca.estimators.methods import chosen
 from fairpca.estimators.registry import Facts, Method, Trial
 from fairpca.report.bench import Bench, Part
 from fairpca.report.by_rank import RankCurves
+from fairpca.report.choosing import Choices, TrainingTable, choose_trials
 from fairpca.report.result import Comparison, MethodResult, Settings
 
 __all__ = [
@@ -145,10 +146,16 @@ def _compare(
     )
     first, names, test = next(benches)
     trials = _trials(first.facts(groups), settings)
+    choices: Choices = {}
     tell = _Steps(progress, len(trials) * settings.repeats)
+    if settings.target is not None:
+        table = _training_table(parts, groups, label, encoder, settings)
+        trials, choices = _chosen(trials, table, settings, tell)
+        tell.n_steps = tell.done + len(trials) * settings.repeats
     splits = [_measured(first, trials, tell)]
     splits += [_measured(bench, trials, tell) for bench, _, _ in benches]
     methods = [_together(found) for found in zip(*splits, strict=True)]
+    methods = [m if m.further else replace(m, chosen=choices.get(m.method)) for m in methods]
     curves = _curves(first, trials, methods) if settings.n_ranks > 0 else ()
     found = described(first, test, groups, parts, names, methods)
     return replace(found, title=title, curves=tuple(curves))
@@ -230,10 +237,49 @@ def _trials(facts: Facts, settings: Settings) -> list[tuple[Method, Trial, bool]
     """List what is fitted: every method's rows, then the further points of the frontier."""
     main, further = [], []
     for method in chosen(settings.methods):
-        rows, points = method.trials(facts, frontier=settings.frontier)
+        rows, points = method.trials(
+            facts, frontier=settings.frontier or settings.target is not None
+        )
         main += [(method, trial, False) for trial in rows]
         further += [(method, trial, True) for trial in points]
     return main + further
+
+
+def _training_table(
+    parts: TableParts,
+    groups: Groups,
+    label: NDArray[Any] | None,
+    encoder: TableEncoder,
+    settings: Settings,
+) -> TrainingTable:
+    """Return the training rows of the first split, before they are encoded."""
+    train, _ = _split(groups, settings)
+    sensitive = {name: values[train] for name, values in parts.sensitive.items()}
+    rows = TrainingTable(
+        parts.features.take(train), sensitive, None if label is None else label[train], encoder
+    )
+    return rows.sample(groups.take(train), settings.seed)
+
+
+def _chosen(
+    trials: Sequence[tuple[Method, Trial, bool]],
+    table: TrainingTable,
+    settings: Settings,
+    tell: _Steps,
+) -> tuple[list[tuple[Method, Trial, bool]], Choices]:
+    """Keep of each method's rows the one chosen; the others are further points, if asked for."""
+    by_method: dict[str, tuple[Method, list[Trial]]] = {}
+    for method, trial, _ in trials:
+        by_method.setdefault(method.name, (method, []))[1].append(trial)
+    kept, choices = choose_trials(list(by_method.values()), table, settings, tell.next)
+    main = [(method, trial, False) for method, trial in kept]
+    shown = {(method.name, trial.label) for method, trial in kept}
+    rest = [
+        (method, trial, True)
+        for method, trial, _ in trials
+        if (method.name, trial.label) not in shown
+    ]
+    return main + (rest if settings.frontier else []), choices
 
 
 class _Steps:
