@@ -207,14 +207,14 @@ def _explain(cell: Cell) -> str:
         return f"Of {cell.n} of the paper's {N_SPLITS} splits only."
     if str(labels["method"]).startswith("Lee et al."):
         return (
-            "Solved by Newton steps from several starts, not by the paper's penalty method: another "
-            "subspace below the same bound, with at least as much variance."
+            "Solved by Newton steps from several starts, not by the paper's penalty method: "
+            "another subspace below the same bound, with at least as much variance."
         )
     if labels.get("classifier") == "mlp":
         return (
             "The network depends on the order and the signs of the components, which the paper "
-            "leaves to its eigenvalue routine, and on their last bits: 96.57 and 95.33 % came of rows "
-            "that agree to six digits (German, k = 10, mean)."
+            "leaves to its eigenvalue routine, and on their last bits: 96.57 and 95.33 % came of "
+            "rows that agree to six digits (German, k = 10, mean)."
         )
     return "Not explained."
 

@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
-import fairpca.comparison
+from fairpca.comparison import (
+    INLP,
+    RLACE,
+    ConvexMatchingPCA,
+    CovarianceMatchingPCA,
+    KernelMeanMatchingPCA,
+)
 from fairpca.estimators.distribution_matching import DistributionMatchingPCA
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.estimators.streaming import StreamingMomentMatchingPCA
@@ -46,19 +52,6 @@ def _projected(make: Callable[..., Any], **options: Any) -> Fit:
         return {"mean": model.mean_, "components": model.components_}
 
     return fit
-
-
-def _of_class(name: str, **options: Any) -> Fit:
-    """Return a fit of a class of `fairpca.comparison` that projects."""
-
-    def fit(split: Split, k: int) -> Fitted:
-        return _projected(_class(name), **options)(split, k)
-
-    return fit
-
-
-def _class(name: str) -> Any:
-    return getattr(fairpca.comparison, name)
 
 
 def _noisy_power(m: int) -> Fit:
@@ -102,7 +95,7 @@ def _multiplicative_weights(split: Split, k: int) -> Fitted:
 
 def _kernel(split: Split, k: int) -> Fitted:
     """Kleindessner et al. (2023), kernel version: no projection of the features."""
-    model = _class("KernelMeanMatchingPCA")(k, random_state=0)
+    model = KernelMeanMatchingPCA(k, random_state=0)
     train = model.fit_transform(split.train.X, sensitive_features=split.train.s)
     return {"train": train, "test": model.transform(split.test.X)}
 
@@ -111,12 +104,12 @@ def _inlp(split: Split, k: int) -> Any:
     """Fit INLP as the paper ran it: linear SVMs without intercept, at most d − k of them."""
     reader = LinearSVC(fit_intercept=False, random_state=0)
     steps = split.train.X.shape[1] - k
-    model = _class("INLP")(k, classifier=reader, n_iterations=steps, tol=0.0)
+    model = INLP(k, classifier=reader, n_iterations=steps, tol=0.0)
     return model.fit(split.train.X, sensitive_features=split.train.s)
 
 
 def _rlace(split: Split, k: int) -> Any:
-    return _class("RLACE")(k).fit(split.train.X, sensitive_features=split.train.s)
+    return RLACE(k).fit(split.train.X, sensitive_features=split.train.s)
 
 
 def _of_projection(make: Callable[[Split, int], Any]) -> Fit:
@@ -163,13 +156,13 @@ SLOW = frozenset(
 def _compared() -> dict[str, Fit]:
     """Return the rows of others' methods, in the printed order."""
     return {
-        "Olfat and Aswani (2019) (0.1)": _of_class("ConvexMatchingPCA", delta=0.1),
-        "Olfat and Aswani (2019) (0.0)": _of_class("ConvexMatchingPCA", delta=0.0),
+        "Olfat and Aswani (2019) (0.1)": _projected(ConvexMatchingPCA, delta=0.1),
+        "Olfat and Aswani (2019) (0.0)": _projected(ConvexMatchingPCA, delta=0.0),
         "Lee et al. (2022) (1e-3)": _projected(DistributionMatchingPCA, tol=1e-3),
         "Lee et al. (2022) (1e-6)": _projected(DistributionMatchingPCA, tol=1e-6),
-        "Kleindessner et al. (2023) (mean)": _of_class("CovarianceMatchingPCA", n_kept=None),
-        "Kleindessner et al. (2023) (0.85)": _of_class("CovarianceMatchingPCA", n_kept=0.85),
-        "Kleindessner et al. (2023) (0.5)": _of_class("CovarianceMatchingPCA", n_kept=0.5),
+        "Kleindessner et al. (2023) (mean)": _projected(CovarianceMatchingPCA, n_kept=None),
+        "Kleindessner et al. (2023) (0.85)": _projected(CovarianceMatchingPCA, n_kept=0.85),
+        "Kleindessner et al. (2023) (0.5)": _projected(CovarianceMatchingPCA, n_kept=0.5),
         "Kleindessner et al. (2023) (kernel)": _kernel,
         "Ravfogel et al. (2020)": _of_projection(_inlp),
         "Ravfogel et al. (2022a)": _of_projection(_rlace),
@@ -181,18 +174,6 @@ _AFTER_ERASURE: Mapping[str, Fit] = MappingProxyType(
     {"INLP, then PCA": _then_pca(_inlp), "RLACE, then PCA": _then_pca(_rlace)}
 )
 """Not in the paper: what the two rows of Ravfogel et al. would be with PCA after the erasure."""
-
-
-_NEEDS: Mapping[str, str] = MappingProxyType(
-    {
-        "Olfat": "ConvexMatchingPCA",
-        "Kleindessner": "KernelMeanMatchingPCA",
-        "Ravfogel et al. (2020)": "INLP",
-        "INLP": "INLP",
-        "Ravfogel et al. (2022a)": "RLACE",
-        "RLACE": "RLACE",
-    }
-)
 
 
 def _moments(m: int) -> Fit:
@@ -207,9 +188,7 @@ def _methods(dataset: str) -> dict[str, Fit]:
     for m in UNFAIR[dataset]:
         ours[f"Ours (offline, m={m})"] = _moments(m)
         ours[f"Ours (FNPM, m={m})"] = _noisy_power(m)
-    rows = {**_PLAIN, **_compared(), **ours, **_AFTER_ERASURE}
-    missing = {name for name, needed in _NEEDS.items() if not hasattr(fairpca.comparison, needed)}
-    return {name: fit for name, fit in rows.items() if not name.startswith(tuple(missing) or "-")}
+    return {**_PLAIN, **_compared(), **ours, **_AFTER_ERASURE}
 
 
 def method_names(dataset: str) -> tuple[str, ...]:
