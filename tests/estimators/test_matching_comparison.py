@@ -341,6 +341,31 @@ def test_delta_leaves_as_much_of_the_mean_difference_to_the_relaxation(people):
     assert np.all(np.diff(objectives) > 0)
 
 
+def test_a_penalty_that_outweighs_everything_is_told():
+    """In large units the penalty counts alone, and empty directions differ least."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(90, 6)), np.where(np.arange(90) % 3 == 0, "a", "b")
+    X[:, 3], X[:, 4] = 5, X[:, 0]
+    X[group == "a", 1] += 1
+    with pytest.warns(UserWarning, match="components hold no variance: with mu=0.01 the penalty"):
+        ConvexMatchingPCA(2).fit(X * 1e6 + 1e8, sensitive_features=group)
+
+
+def test_rows_that_do_not_vary_have_no_kernel_components():
+    for approximation in ("none", "nystroem"):
+        model = KernelMeanMatchingPCA(2, approximation=approximation)
+        with pytest.raises(ValueError, match="more than the 0 directions of feature space"):
+            model.fit(np.ones((10, 3)), sensitive_features=np.arange(10) % 2)
+
+
+def test_all_components_are_those_with_variance(people):
+    X, group, _, _ = people
+    X = np.column_stack([X, X[:, 0], np.ones(len(X))])
+    for kind in (CovarianceMatchingPCA, ConvexMatchingPCA):
+        options = {"n_kept": 1.0} if kind is CovarianceMatchingPCA else {}
+        assert kind(None, **options).fit(X, sensitive_features=group).n_components_ == 7
+
+
 def test_early_stop_warns_with_the_gap(people):
     X, group, _, _ = people
     with pytest.warns(ConvergenceWarning, match="duality gap of .* max_iter=3 was reached"):

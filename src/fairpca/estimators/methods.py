@@ -90,12 +90,12 @@ METHODS: tuple[Method, ...] = (
     Method(
         "covariance-matching", "fairpca.comparison.CovarianceMatchingPCA", "hide",
         "equal means, and the directions whose covariances differ least kept (Kleindessner et al.)",
-        _covariances, _more_covariances,
+        _covariances, _more_covariances, default=True,
     ),
     Method(
         "kernel-mean-matching", "fairpca.comparison.KernelMeanMatchingPCA", "hide",
         "equal means in a kernel's feature space (Kleindessner et al.)",
-        once("kernel mean matching"),
+        once("kernel mean matching"), slow=True,
     ),
     Method(
         "convex-matching", "fairpca.comparison.ConvexMatchingPCA", "hide",
@@ -107,18 +107,19 @@ METHODS: tuple[Method, ...] = (
     Method(
         "leace", "fairpca.comparison.LEACE", "hide",
         "the least change that hides groups from linear readers (Belrose et al.)",
-        once("LEACE"),
+        once("LEACE"), default=True,
     ),
     Method(
         "rlace", "fairpca.comparison.RLACE", "hide",
         "removal of what harms a linear classifier of the groups most (Ravfogel et al. 2022)",
-        once("RLACE"),
+        once("RLACE"), slow=True,
     ),
     Method(
         "inlp", "fairpca.comparison.INLP", "hide",
         "removal of what linear classifiers read, until none reads more (Ravfogel et al. 2020)",
         once("INLP"),
         several("INLP", {f"INLP, {n} steps": {"n_iterations": n} for n in (1, 2, 5)}),
+        slow=True,
     ),
     Method(
         "multigroup", "fairpca.MultigroupPCA", "balance",

@@ -172,20 +172,20 @@ class Bench:
         """Add what the components keep of the rows and of each group's."""
         X, sensitive = self.test.X, self.test.sensitive
         Z = model.transform(X)
-        result = replace(result, projection=Z[self.shown])
-        components = getattr(model, "components_", np.empty((0, 0)))
-        if not _orthonormal(components, X.shape[1]):
-            remark = f"{result.remark} It is no projection: a share of the variance has no meaning."
-            return self._measured(replace(result, remark=remark.strip()), model, Z)
         removed = getattr(model, "unfair_subspace_", np.empty((0, X.shape[1])))
+        components = getattr(model, "components_", np.empty((0, 0)))
+        result = replace(result, projection=Z[self.shown], removed=removed, n_removed=len(removed))
+        if not _orthonormal(components, X.shape[1]):
+            share, remark = _share_of_coordinates(components, Z, X)
+            remark = f"{result.remark} {remark}".strip()
+            found = self._measured(replace(result, variance_ratio=share, remark=remark), model, Z)
+            return replace(found, mmd_squared=np.nan, p_value=np.nan) if np.isnan(share) else found
         variance = explained_variance_ratio(X, components)
         result = replace(
             result,
-            n_removed=len(removed),
             variance_ratio=variance,
             reconstruction=group_reconstruction_error(X, model, sensitive, per="variance"),
             components=components,
-            removed=removed,
             communalities=communalities(Z, components, X),
         )
         if variance <= NO_VARIANCE:
@@ -242,6 +242,20 @@ class Bench:
             pos_label=self.settings.pos_label,
             random_state=self.settings.seed,
         )
+
+
+def _share_of_coordinates(
+    components: NDArray[Any], Z: NDArray[Any], X: NDArray[Any]
+) -> tuple[float, str]:
+    """Return the variance of an oblique map's coordinates as a share, and what to know of it."""
+    if components.ndim != 2 or components.shape[1] != X.shape[1]:
+        return float("nan"), (
+            "Its map is not linear: its scale is its own, and neither a share of the variance nor "
+            "MMD² can be compared."
+        )
+    total = float(np.sum(np.var(X, axis=0)))
+    share = float(np.sum(np.var(Z, axis=0))) / total if total > 0 else 0.0
+    return share, "An oblique map: %variance is that of its coordinates, and no loss is shown."
 
 
 def _orthonormal(components: NDArray[Any], n_features: int) -> bool:

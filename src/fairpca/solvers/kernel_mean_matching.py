@@ -146,7 +146,7 @@ def kernel_components(
         max_components=n - form.B.shape[1],
         rng=rng,
     )
-    variances, kept = _varied(result)
+    variances, kept = _varied(result, float(shares @ np.diag(K)))
     u = np.sqrt(shares)[:, None] * result.components[kept].T
     removed = form.root @ (form.signs[:, None] * (form.B.T @ u))
     coefficients = (u - E @ removed) / np.sqrt(variances)
@@ -209,7 +209,8 @@ def landmark_components(
     result = constrained_components(
         form, n_components, unfair, max_components=moments.n_features - len(unfair)
     )
-    variances, kept = _varied(result)
+    size = moments.second_moment(everything, -moments.origin).trace()
+    variances, kept = _varied(result, size)
     V = result.components[kept].T
     offset = (moments.origin + mean) @ V if center else np.zeros(len(variances))
     differences = np.array(
@@ -219,10 +220,11 @@ def landmark_components(
     return _components(result, B @ V, offset, variances, form.trace(), differences, n)
 
 
-def _varied(result: SolverResult) -> tuple[Floats, Mask]:
-    """Return the variances that are more than rounding, and which these are."""
+def _varied(result: SolverResult, size: float) -> tuple[Floats, Mask]:
+    """Return the variances that are more than rounding of squares of that size, and which."""
     variances = np.asarray(result.certificate["explained_variance"])
-    kept: Mask = variances > np.asarray(result.certificate["variance_rounding"])
+    rounding = 4 * np.finfo(np.float64).eps * max(result.components.shape[1], 16) * size
+    kept: Mask = variances > rounding
     return variances[kept], kept
 
 

@@ -26,6 +26,8 @@ from fairpca.summaries.base import Floats
 
 __all__ = ["ConvexMatchingPCA"]
 
+_NO_VARIANCE = 1e-12
+
 
 class ConvexMatchingPCA(ContrastedProjection):
     """PCA by a semidefinite programme that penalises covariance differences (FPCA).
@@ -183,7 +185,9 @@ class ConvexMatchingPCA(ContrastedProjection):
             matched = constrained_components(
                 moments.covariance(ddof=1), n_components, unfair, max_components=available
             )
-            n_components = len(matched.components)
+            found = np.asarray(matched.certificate["explained_variance"])
+            rounding = float(np.asarray(matched.certificate["variance_rounding"]))
+            n_components = int(np.sum(self._varied(found, rounding, len(unfair))))
         means = np.array([moments.mean(c.inside) - moments.mean(c.outside) for c in contrasts])
         differences = self._differences(seen, contrasts)
         covariance = moments.covariance().dense()
@@ -242,6 +246,13 @@ class ConvexMatchingPCA(ContrastedProjection):
         self.covariance_difference_ = max(
             (float(np.linalg.norm(V @ Q @ V.T, 2)) for Q in differences), default=0.0
         )
+        if np.sum(variances) <= _NO_VARIANCE * total:
+            warnings.warn(
+                f"{type(self).__name__}: the components hold no variance: with mu={self.mu:g} the "
+                "penalty outweighs all there is. Lower mu, or standardise the columns.",
+                UserWarning,
+                stacklevel=6,
+            )
         self.converged_, self.reason_ = result.converged, result.reason
         self.n_iter_ = result.n_iter
         if not self.converged_:
