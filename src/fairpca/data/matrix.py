@@ -9,9 +9,17 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse
 
+from fairpca.data.array_library import library_of
 from fairpca.data.frames import check_distinct_names, without_stored_index
 
-__all__ = ["as_matrix", "check_no_underflow", "column_name", "explain_nonfinite", "index_of"]
+__all__ = [
+    "all_finite",
+    "as_matrix",
+    "check_no_underflow",
+    "column_name",
+    "explain_nonfinite",
+    "index_of",
+]
 
 _TINY_VARIANCE = 1e-290
 """Below this, sums of squares have lost digits to float64's subnormal numbers."""
@@ -86,6 +94,20 @@ def _named_by_text(X: Any) -> Any:
 def index_of(X: Any) -> Any:
     """Return the pandas index of X, or None."""
     return X.index if hasattr(X, "iloc") else None
+
+
+def all_finite(X: Any) -> bool:
+    """Whether no value is NaN or infinite; the sum tells at once in all but rare cases.
+
+    X is a NumPy or sparse array, or one of another library.
+    """
+    library = library_of(X)
+    if library is not None:
+        return bool(library.xp.all(library.xp.isfinite(X)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum()):
+            return True
+        return bool(np.isfinite(X.data if hasattr(X, "tocsr") else X).all())
 
 
 def explain_nonfinite(X: Any, names: Sequence[str] | None, *, first_row: int = 0) -> str:

@@ -9,10 +9,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from fairpca.data.array_library import library_of, to_numpy
+from fairpca.data.array_library import to_numpy
 from fairpca.data.dask_input import is_dask
 from fairpca.data.groups import level_array
-from fairpca.data.matrix import explain_nonfinite
+from fairpca.data.matrix import all_finite, explain_nonfinite
 from fairpca.data.sources import as_row_source
 from fairpca.estimators.base import (
     CheckedRows,
@@ -418,19 +418,16 @@ class StreamingMomentMatchingPCA(LinearProjection):
                 f"had {list(self._names_seen)}."
             )
         stream = self._stream
-        arguments = (rows.X, rows.groups, rows.sample_weight)
         if isinstance(stream, SummaryStream):
             chunk = max(256, _CHUNK_BYTES // (8 * rows.X.shape[1]))
             if whole and isinstance(stream.summary, GroupSketch):  # each block is a power step
                 chunk = min(chunk, max(16 * stream.summary.rank, rows.X.shape[0] // 10))
-            finite = rows.X.shape[0] <= chunk or _all_finite(rows.X)
+            finite = rows.X.shape[0] <= chunk or all_finite(rows.X)
             for part in _parts(rows, chunk) if finite else ():
                 finite = finite and stream.absorb(*part[:3], stratum=part[3])
         else:
-            finite = _all_finite(rows.X)
-            if finite:
-                stream.absorb(*arguments, stratum=rows.stratum)
-                self._note_late_groups(stream.late_groups())
+            finite = stream.absorb(rows.X, rows.groups, rows.sample_weight, stratum=rows.stratum)
+            self._note_late_groups(stream.late_groups())
         if not finite:
             message = explain_nonfinite(
                 to_numpy(rows.X), self._names(), first_row=self.n_samples_seen_
@@ -557,18 +554,6 @@ class StreamingMomentMatchingPCA(LinearProjection):
         if isinstance(self._stream, SummaryStream):
             lost = summary.lost.sum() if isinstance(summary, GroupSketch) else 0.0
             self.sketch_error_ = float(lost / summary.weights.sum())
-
-
-def _all_finite(X: Any) -> bool:
-    """Whether no value is NaN or infinite; the sum tells at once in all but rare cases."""
-    library = library_of(X)
-    if library is not None:
-        return bool(library.xp.all(library.xp.isfinite(X)))
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = X.sum()
-        if np.isfinite(total):
-            return True
-        return bool(np.isfinite(X.data if hasattr(X, "tocsr") else X).all())
 
 
 def _parts(rows: CheckedRows, size: int) -> Any:

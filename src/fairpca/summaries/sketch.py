@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.summaries.base import CellKey, Cells, Floats, GroupSummary, split_into_cells
-from fairpca.summaries.blocks import cell_sums, centered_blocks, dense_rows, reference_point
+from fairpca.summaries.blocks import (
+    centered_blocks,
+    dense_rows,
+    reference_point,
+    weighted_sums,
+)
 from fairpca.summaries.condensing import SketchRule, nystrom_factor, shorten
 from fairpca.summaries.moments import GroupMoments, Resolution
 
@@ -401,36 +406,27 @@ class _Rows:
 def _first_moments(
     cells: Cells, reference: Floats, shift: Floats
 ) -> Iterator[tuple[CellKey, _Cell]]:
-    """Yield each cell's mean and column variances, from one sweep over the rows as they come.
+    """Yield each cell's mean and column variances, from one sweep over its rows.
 
     Single-precision rows are summed in single precision a few at a time, about a point near them:
     that loses no more than the rows themselves have.
     """
-    n_cells, (n, d) = len(cells.keys), cells.X.shape
-    single = cells.X.dtype == np.float32
-    if single:
-        rounded = reference.astype(np.float32).astype(np.float64)
-        reference, shift = rounded, shift + (rounded - reference)
-    sums, squares = np.zeros((n_cells, d)), np.zeros((n_cells, d))
-    for chosen, block in centered_blocks(
-        cells.X, np.arange(n), reference, min_rows=16, dtype=np.float32 if single else np.float64
-    ):
-        w = None if cells.sample_weight is None else cells.sample_weight[chosen]
-        sums += cell_sums(block, cells.codes[chosen], n_cells, w)
-        squares += cell_sums(np.square(block, out=block), cells.codes[chosen], n_cells, w)
-    means = sums / cells.weights[:, None]
-    spreads = np.maximum(squares - sums * means, 0.0)
-    for i, key in enumerate(cells.keys):
-        yield (
-            key,
-            _Cell(
-                int(cells.counts[i]),
-                float(cells.weights[i]),
-                means[i] + shift,
-                spreads[i],
-                np.zeros((0, d)),
-            ),
-        )
+    d = cells.X.shape[1]
+    dtype = np.float32 if cells.X.dtype == np.float32 else np.float64
+    rounded = reference.astype(dtype).astype(np.float64)
+    shift = shift + (rounded - reference)
+    order = np.argsort(cells.codes, kind="stable")
+    bounds = np.cumsum(np.bincount(cells.codes, minlength=len(cells.keys)))[:-1]
+    for i, (key, rows) in enumerate(zip(cells.keys, np.split(order, bounds), strict=True)):
+        total, squares = np.zeros(d), np.zeros(d)
+        for chosen, block in centered_blocks(cells.X, rows, rounded, min_rows=8, dtype=dtype):
+            w = np.ones(len(chosen)) if cells.sample_weight is None else cells.sample_weight[chosen]
+            total += weighted_sums(w[None, :].astype(dtype), block)[0]
+            squares += weighted_sums(w[None, :].astype(dtype), np.square(block, out=block))[0]
+        weight = float(cells.weights[i])
+        mean = total / weight
+        spread = np.maximum(squares - total * mean, 0.0)
+        yield key, _Cell(len(rows), weight, mean + shift, spread, np.zeros((0, d)))
 
 
 def _power_joined(cell: _Cell, block: _Rows, rank: int) -> _Cell:
