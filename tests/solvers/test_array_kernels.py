@@ -11,8 +11,7 @@ from sklearn import config_context
 
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
 from fairpca.data.array_library import library_of, to_numpy
-from fairpca.solvers.block_products import BlockProducts
-from fairpca.solvers.orthonormal import orthonormal_columns, subtract_span
+from fairpca.solvers.block_products import BlockProducts, orthonormal_columns, subtract_span
 
 pytestmark = pytest.mark.filterwarnings("default")  # libraries warn of their own
 

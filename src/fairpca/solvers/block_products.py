@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import get_blas_funcs
 
 from fairpca.data.array_library import library_of
-from fairpca.solvers.array_kernels import second_moment_products
+from fairpca.solvers.array_kernels import project_out, qr_columns, second_moment_products
 from fairpca.summaries.base import Floats, held_bytes
 from fairpca.summaries.blocks import dense_rows, weighted_sums
+from fairpca.summaries.orthonormal import orthonormalise
 
-__all__ = ["BlockProducts"]
+__all__ = ["BlockProducts", "orthonormal_columns", "subtract_span"]
 
 _CACHE_BYTES = 8 * 2**20
 _MIN_ROWS = 256
@@ -142,6 +143,32 @@ class BlockProducts:
         (gemm,) = get_blas_funcs(("gemm",), (moment,))
         result: NDArray[Any] = gemm(-1.0, left.T, right, beta=1.0, c=moment, overwrite_c=True)
         return result
+
+
+def orthonormal_columns(matrix: Any) -> tuple[Any, Any]:
+    """Return Q and R of a thin QR factorisation; Q takes the place of a Fortran-ordered matrix.
+
+    An array of another library stays on its device.
+    """
+    library = library_of(matrix)
+    if library is not None:
+        return qr_columns(matrix, library)
+    Q = np.asfortranarray(matrix)
+    return Q, orthonormalise(Q)
+
+
+def subtract_span(V: Any, rows: Floats) -> Any:
+    """Return (I − UᵀU) V for orthonormal rows U, in the place of a Fortran-ordered V.
+
+    An array of another library stays on its device.
+    """
+    library = library_of(V)
+    if library is not None:
+        return project_out(V, rows, library)
+    U = rows.astype(V.dtype)
+    (gemm,) = get_blas_funcs(("gemm",), (V,))
+    result: NDArray[Any] = gemm(-1.0, U.T, gemm(1.0, U, V), beta=1.0, c=V, overwrite_c=True)
+    return result
 
 
 def _pieces(X: Any, origin: Floats, V: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:

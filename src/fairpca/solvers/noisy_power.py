@@ -18,9 +18,8 @@ from scipy.linalg import get_blas_funcs
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.data.matrix import all_finite
-from fairpca.solvers.block_products import BlockProducts
+from fairpca.solvers.block_products import BlockProducts, orthonormal_columns, subtract_span
 from fairpca.solvers.moment_matching import rank_floor, span_of_directions
-from fairpca.solvers.orthonormal import orthonormal_columns, subtract_span
 from fairpca.solvers.power_settings import Comparison, PowerSettings
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Cells, Floats, split_into_cells

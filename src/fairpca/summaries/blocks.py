@@ -30,13 +30,14 @@ _FEW = 4
 REFERENCE_ROWS = 1024
 
 
-def reference_point(X: Any, rows: NDArray[np.intp]) -> Floats:
+def reference_point(X: Any, rows: NDArray[np.intp] | slice) -> Floats:
     """Return a point about which sums may be taken without losing digits: an early mean.
 
     Scatter about it exceeds the scatter sought by at most about n / `REFERENCE_ROWS`, whatever the
     order of the rows, for the early rows are part of the data.
     """
-    mean: Floats = dense_rows(X, rows[:REFERENCE_ROWS]).mean(axis=0, dtype=np.float64)
+    first = rows if isinstance(rows, slice) else rows[:REFERENCE_ROWS]
+    mean: Floats = dense_rows(X, first).mean(axis=0, dtype=np.float64)
     return mean
 
 

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import get_blas_funcs
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.summaries.base import CellKey, Cells, Floats, GroupSummary, split_into_cells
 from fairpca.summaries.blocks import (
+    REFERENCE_ROWS,
     centered_blocks,
     dense_rows,
     reference_point,
@@ -24,6 +26,7 @@ from fairpca.summaries.blocks import (
 )
 from fairpca.summaries.condensing import SketchRule, nystrom_factor, shorten
 from fairpca.summaries.moments import GroupMoments, Resolution
+from fairpca.summaries.orthonormal import orthonormalise
 
 __all__ = ["GroupSketch", "SketchRule"]
 
@@ -32,7 +35,7 @@ _CAPACITY = {"power": 4, "frequent_directions": 2}
 """Rows a factor may grow to before it is shortened, in multiples of the rank."""
 
 _START_SWEEPS = 3
-_REFERENCE_VALUES = 2**19
+_REFERENCE_VALUES = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +155,8 @@ class GroupSketch(GroupSummary):
         if not cells.keys:
             return self
         self._check_attributes(cells.attributes)
-        sample = min(len(cells.codes), max(16, _REFERENCE_VALUES // self.n_features))
-        block_origin = reference_point(cells.X, np.arange(sample))
+        sample = min(REFERENCE_ROWS, max(16, _REFERENCE_VALUES // self.n_features))
+        block_origin = reference_point(cells.X, slice(sample))
         origin = self.origin if self.keys else block_origin
         parts = dict(zip(self.keys, self._cells(), strict=True))
         if self.rank == 0:
@@ -374,14 +377,16 @@ class _Rows:
         """Return their cell without a factor, and the scatter's product with Q."""
         d = self.cells.X.shape[1]
         total, squares = np.zeros(d), np.zeros(d)
-        product = np.zeros((d, Q.shape[1]))
+        product = np.zeros((d, Q.shape[1]), order="F")
+        (gemm,) = get_blas_funcs(("gemm",), (product,))
         for chosen, block in centered_blocks(self.cells.X, self.rows, self.reference):
             w = self._weights(chosen)
-            total += w @ block
-            scores = block @ Q
-            scores *= w[:, None]
-            product += block.T @ scores
-            squares += w @ np.square(block, out=block)
+            total += weighted_sums(w[None, :], block)[0]
+            scores = gemm(1.0, block.T, Q, trans_a=1)
+            if self.cells.sample_weight is not None:
+                scores *= w[:, None]
+            product = gemm(1.0, block.T, scores, beta=1.0, c=product, overwrite_c=True)
+            squares += weighted_sums(w[None, :], np.square(block, out=block))[0]
         weight = float(self._weights(self.rows).sum())
         mean = total / weight
         product -= np.outer(total, mean @ Q)
@@ -438,7 +443,8 @@ def _power_joined(cell: _Cell, block: _Rows, rank: int) -> _Cell:
         start, sweeps = np.concatenate([cell.factor, block.mixture(rank)])[-rank:], _START_SWEEPS
     for _ in range(sweeps):
         # Columns of a deficient start are completed at random, so that Q has them all.
-        Q = np.linalg.qr(start.T)[0]
+        Q = start.T.copy("F")
+        orthonormalise(Q)
         moments, product = block.moments(Q)
         joined = cell.merged(moments)
         product += joined.factor.T @ (joined.factor @ Q)

@@ -15,11 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 from scipy.linalg.blas import get_blas_funcs
 
-from fairpca.data.array_library import library_of
-from fairpca.solvers.array_kernels import project_out, qr_columns
-from fairpca.summaries.base import Floats
-
-__all__ = ["orthonormal_columns", "subtract_span"]
+__all__ = ["orthonormalise"]
 
 _NARROW = 16
 """Columns up to which Householder reflections are used."""
@@ -29,47 +25,20 @@ _CLOSE = 8.0
 """Inner products, in units of rounding, of columns that count as orthogonal."""
 
 
-def orthonormal_columns(matrix: Any) -> tuple[Any, Any]:
-    """Return Q and R of a thin QR factorisation; Q takes the place of a Fortran-ordered matrix.
-
-    An array of another library stays on its device.
+def orthonormalise(A: NDArray[Any]) -> NDArray[Any]:
+    """Turn A into Q of a thin QR factorisation, in place; return R.
 
     Parameters
     ----------
-    matrix : ndarray of shape (n_rows, n_columns), n_rows ≥ n_columns
-        float32 or float64. Dependent columns are completed to an orthonormal basis.
+    A : ndarray of shape (n_rows, n_columns), n_rows ≥ n_columns, Fortran order
+        float32 or float64; becomes orthonormal to working precision. Dependent columns are
+        completed to an orthonormal basis.
 
     Returns
     -------
-    Q : ndarray of shape (n_rows, n_columns)
-        Orthonormal to working precision.
     R : ndarray of shape (n_columns, n_columns)
         Upper triangular.
     """
-    library = library_of(matrix)
-    if library is not None:
-        return qr_columns(matrix, library)
-    Q = np.asfortranarray(matrix)
-    R = _factorise(Q)
-    return Q, R
-
-
-def subtract_span(V: Any, rows: Floats) -> Any:
-    """Return (I − UᵀU) V for orthonormal rows U, in the place of a Fortran-ordered V.
-
-    An array of another library stays on its device.
-    """
-    library = library_of(V)
-    if library is not None:
-        return project_out(V, rows, library)
-    U = rows.astype(V.dtype)
-    (gemm,) = get_blas_funcs(("gemm",), (V,))
-    result: NDArray[Any] = gemm(-1.0, U.T, gemm(1.0, U, V), beta=1.0, c=V, overwrite_c=True)
-    return result
-
-
-def _factorise(A: NDArray[Any]) -> NDArray[Any]:
-    """Turn a Fortran-ordered A into Q; return R."""
     width = A.shape[1]
     if width <= _NARROW:
         return _householder(A)
@@ -108,7 +77,7 @@ def _by_halves(A: NDArray[Any]) -> NDArray[Any]:
     left, right = A[:, :half], A[:, half:]
     (gemm,) = get_blas_funcs(("gemm",), (A,))
     R = np.zeros((A.shape[1],) * 2, A.dtype)
-    R[:half, :half] = _factorise(left)
+    R[:half, :half] = orthonormalise(left)
     R[half:, half:] = np.eye(A.shape[1] - half)
     for number in range(_ROUNDS):
         shared = gemm(1.0, left, right, trans_a=1)
@@ -116,7 +85,7 @@ def _by_halves(A: NDArray[Any]) -> NDArray[Any]:
             return R
         # Where little is left of a column, rounding has its say, and another round removes it.
         _store(right, gemm(-1.0, left, shared, beta=1.0, c=right, overwrite_c=True))
-        own = _factorise(right)
+        own = orthonormalise(right)
         R[:half, half:] += shared @ R[half:, half:]
         R[half:, half:] = own @ R[half:, half:]
     return _householder(A) @ R  # nothing is left of some columns: they are completed
