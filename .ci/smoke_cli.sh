@@ -14,7 +14,7 @@ for command in $commands; do say "$command" --help >/dev/null; done
 say datasets
 say compare --n-components 2
 [ -s fairpca-report.html ]
-say compare credit.csv --sensitive age_group --label credit
+say compare credit.csv --sensitive age_group --label credit --method all --repeats 2
 say fit credit.csv --sensitive age_group -o model.fairpca
 say transform model.fairpca new.parquet -o fair.csv
 [ "$(wc -l <fair.csv)" -eq 21 ]

@@ -25,6 +25,7 @@ from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
 from fairpca import MomentMatchingPCA
+from fairpca.experiments.faces import load_images
 
 HERE = Path(__file__).parent
 SHARED = Path(os.environ.get("FAIRPCA_SHARED", HERE.parents[1] / "shared"))
@@ -45,9 +46,8 @@ def faces(*, quick: bool) -> tuple[NDArray[np.float64], NDArray[np.int64], str]:
     """Return pixels, glasses, and where they come from."""
     path = SHARED / "data" / "images" / "orl_faces.npz"
     if path.exists() and not quick:
-        with np.load(path) as stored:
-            X = stored["X"].reshape(len(stored["X"]), -1).astype(np.float64)
-            return X, stored["glasses"].astype(np.int64), "AT&T/ORL faces"
+        images = load_images(path)
+        return images.X, images.mark.astype(np.int64), "AT&T/ORL faces"
     rng = np.random.default_rng(0)
     shape = (60, 900) if quick else (400, 10_304)
     glasses = (np.arange(shape[0]) % 3 == 0).astype(np.int64)

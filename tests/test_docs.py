@@ -26,6 +26,7 @@ MODULES = (
     "fairpca.metrics",
     "fairpca.comparison",
     "fairpca.theory",
+    "fairpca.experiments",
 )
 
 

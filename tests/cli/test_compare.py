@@ -13,6 +13,9 @@ import pyarrow.csv
 import pytest
 
 from fairpca.data.tables import read_table
+from fairpca.estimators.methods import METHODS, method_named
+from fairpca.estimators.persistence import load_model
+from fairpca.estimators.registry import Facts
 
 EVIL = "<img src=x onerror=alert(1)>"
 SCRIPT = "</script><script>alert(2)</script>"
@@ -67,7 +70,7 @@ def test_rows_and_columns(compared):
     done, numbers, _ = compared
     methods = [
         *("plain PCA", "mean matching", "covariance m=1", "all m=1"),
-        *("MMD² ≤ 0.001", "multigroup", "worst group"),
+        *("MMD² ≤ 0.001", "multigroup", "worst group", "max-min variance"),
     ]
     assert numbers["method"].to_pylist() == methods
     for word in (
@@ -82,7 +85,7 @@ def test_rows_and_columns(compared):
     ):
         assert word in done.stdout
     assert "sex (sensitive), hired (label), id (dropped)" in done.stderr
-    assert numbers["n_removed"].to_pylist() == [0, 1, 1, 2, 0, 0, 0]
+    assert numbers["n_removed"].to_pylist() == [0, 1, 1, 2, 0, 0, 0, 0]
 
 
 def test_the_disparity_is_there_before_and_gone_after(compared):
@@ -152,7 +155,7 @@ def test_page_is_self_contained_and_accessible(compared):
     figures = [a for tag, a in page.tags if tag == "div" and a.get("role") == "img"]
     assert len(figures) == len(page.figures) == 3
     assert all(attributes["aria-label"] for attributes in figures)
-    assert len(page.figures[0]["data"]) == 7 * 2 * 2  # methods × groups, and their means
+    assert len(page.figures[0]["data"]) == 8 * 2 * 2  # methods × groups, and their means
 
 
 def test_hostile_names_stay_text(call, folder):
@@ -246,3 +249,85 @@ def test_nothing_left_is_no_success(call, people):
     assert row["mmd_squared"] is row["leakage_linear_auc"] is None
     assert re.search(r"all m=1 \(no variance left\) +0\.0 +– +–", done.stdout)
     assert "all m=1: no variance left: 2 of 4 directions were removed" in done.stderr
+
+
+def test_methods_by_name(call):
+    options = ["-s", "sex", "-d", "id", "-d", "hired", "--no-html", "--csv", "n.csv"]
+    done = call("compare", "people.csv", *options, "--method", "bicriteria", "--method", "pareto")
+    assert done.exit_code == 0, done.stderr
+    rows = read_table("n.csv").to_pylist()
+    assert [row["method"] for row in rows] == ["plain PCA", "Pareto", "bicriteria"]
+    assert [row["family"] for row in rows] == ["plain-pca", "pareto", "bicriteria"]
+    assert all(0 < row["variance_percent"] <= 100 for row in rows)
+    done = call("compare", "people.csv", *options, "--method", "pca")
+    assert done.exit_code == 2
+    assert "no method 'pca'" in done.stderr
+
+
+def test_what_takes_too_long_keeps_its_row(call, monkeypatch):
+    from fairpca.comparison import ParetoPCA
+
+    options = ["-s", "sex", "-d", "id", "-d", "hired", "--no-html", "--csv", "n.csv"]
+    limited = [*options, "--method", "pareto", "--time-limit", "0.0001"]
+    done = call("compare", "people.csv", *limited)
+    assert done.exit_code == 0, done.stderr
+    assert "Pareto could not be fitted: not finished after 0.0001 seconds" in done.stderr
+    row = read_table("n.csv").to_pylist()[1]
+    assert (row["method"], row["variance_percent"], row["n_splits"]) == ("Pareto", None, 0)
+    assert "time limit" in row["problem"]
+
+    def fail(*args, **kwargs):
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(ParetoPCA, "fit", fail)
+    done = call("compare", "people.csv", *options, "--method", "pareto", "--time-limit", "0")
+    assert done.exit_code == 0
+    assert "Pareto could not be fitted: RuntimeError: out of order" in done.stderr
+
+
+def test_repeats_are_the_single_splits_together(call):
+    """Means and standard deviations over seeds 3 and 4, each also run by itself."""
+    options = ["-s", "sex", "-d", "id", "-y", "hired", "--no-html", "--method", "moment-matching"]
+    for name, more in {"both": ["--repeats", "2"], "a": [], "b": ["--seed", "4"]}.items():
+        seed = [] if "--seed" in more else ["--seed", "3"]
+        done = call("compare", "people.csv", *options, *seed, *more, "--csv", f"{name}.csv")
+        assert done.exit_code == 0, done.stderr
+        if name == "both":
+            assert "±" in done.stdout
+            assert "2 random splits" in done.stdout
+    both, a, b = (read_table(f"{name}.csv").to_pylist() for name in ("both", "a", "b"))
+    for key in ("variance_percent", "mmd_squared", "p_value", "leakage_linear_auc", "accuracy"):
+        for together, one, other in zip(both, a, b, strict=True):
+            found = [one[key], other[key]]
+            assert together[key] == pytest.approx(np.mean(found))
+            assert together[f"{key}_sd"] == pytest.approx(np.std(found, ddof=1))
+    assert {row["n_splits"] for row in both} == {2}
+
+
+def test_frontier_reaches_from_loose_to_strict(call):
+    options = ["-s", "sex", "-d", "id", "-d", "hired", "--no-html", "--csv", "n.csv", "--frontier"]
+    chosen = ["--method", "distribution-matching", "--max-mmd", "0.01"]
+    done = call("compare", "people.csv", *options, *chosen)
+    assert done.exit_code == 0, done.stderr
+    rows = {row["method"]: row for row in read_table("n.csv").to_pylist()}
+    bounded = {name: row for name, row in rows.items() if row["series"] == "MMD² bounded"}
+    assert {"MMD² ≤ 1", "MMD² ≤ 0.01", "MMD² ≤ 0.001"} <= set(bounded)
+    loose, strict = bounded["MMD² ≤ 1"], bounded["MMD² ≤ 0.001"]
+    assert loose["variance_percent"] == pytest.approx(rows["plain PCA"]["variance_percent"])
+    assert strict["variance_percent"] < loose["variance_percent"]
+    assert strict["mmd_squared"] < loose["mmd_squared"]
+
+
+@pytest.mark.parametrize("name", [method.name for method in METHODS])
+def test_printed_commands_fit_what_was_compared(call, name):
+    """The options that a row shows give `fairpca fit` the same parameters."""
+    method = method_named(name)
+    facts = Facts(n_components=2, n_features=7, n_directions=6, n_contrasts=1, max_mmd=0.05)
+    fit = ["fit", "people.csv", "-s", "sex", "-d", "id", "-d", "hired", "-o", "m.fairpca"]
+    for part in method.trials(facts, frontier=True):
+        for trial in part:
+            done = call(*fit, *method.options(trial.parameters))
+            assert done.exit_code == 0, done.stderr
+            found = load_model("m.fairpca").estimator
+            assert type(found) is method.kind
+            assert {**method.fixed, **trial.parameters}.items() <= found.get_params().items()

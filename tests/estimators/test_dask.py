@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
+from fairpca import (
+    MomentMatchingPCA,
+    MultigroupPCA,
+    StreamingMomentMatchingPCA,
+    WorstGroupPCA,
+)
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("dask.sizeof")
@@ -93,6 +98,25 @@ def test_any_chunking_gives_the_answer_of_one_machine(name, chunks, table):
 
 
 @one_thread
+@pytest.mark.parametrize("kind", [MultigroupPCA, WorstGroupPCA])
+def test_groups_summarised_on_a_cluster_are_balanced_as_on_one_machine(kind, table):
+    X, group, _, weight = table
+    one = kind(2).fit(X, sensitive_features=group, sample_weight=weight)
+    lazy = da.from_array(X, chunks=((1, 0, 199, 200), 3))
+    other = kind(2).fit(lazy, sensitive_features=group, sample_weight=weight)
+    np.testing.assert_allclose(
+        other.components_.T @ other.components_, one.components_.T @ one.components_, atol=1e-6
+    )
+    np.testing.assert_allclose(other.mean_, one.mean_)
+    assert other.n_samples_seen_ == one.n_samples_seen_
+    assert other.group_counts_["sensitive_feature"].tolist() == (
+        one.group_counts_["sensitive_feature"].tolist()
+    )
+    both = kind(2).fit(lazy, sensitive_features=group).partial_fit(X, sensitive_features=group)
+    assert both.n_samples_seen_ == 2 * N
+
+
+@one_thread
 @given(data=st.data())
 def test_cuts_and_order_of_groups_do_not_matter(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
@@ -123,6 +147,13 @@ def _fitted(settings, X, group):
         return StreamingMomentMatchingPCA(**settings).fit(X, sensitive_features=group)
     except ValueError as error:
         return str(error)
+
+
+@one_thread
+def test_repeated_columns_leave_components_without_variance_out(table):
+    X, group, _, _ = table
+    lazy = da.from_array(np.hstack([X, X]), chunks=(90, 2 * D))
+    assert MomentMatchingPCA(None).fit(lazy, sensitive_features=group).n_components_ == D - 2
 
 
 @one_thread

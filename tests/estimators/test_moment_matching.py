@@ -251,7 +251,7 @@ def test_constant_and_duplicated_columns(rng):
         model = MomentMatchingPCA(3, n_unfair=1).fit(X, sensitive_features=labels)
     assert np.linalg.norm(model.unfair_subspace_ @ model.components_.T) < 1e-10
     assert model.explained_variance_[2] == 0
-    np.testing.assert_allclose(model.components_[:, 5], 0, atol=1e-9)
+    np.testing.assert_allclose(model.components_[:2, 5], 0, atol=1e-9)  # the third is any
     everything = MomentMatchingPCA(None, n_unfair=1).fit(X, sensitive_features=labels)
     assert everything.n_components_ == 2  # rank 4 less 2: never filled with unfair directions
     assert np.linalg.norm(everything.unfair_subspace_ @ everything.components_.T) < 1e-10

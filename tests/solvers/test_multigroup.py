@@ -42,6 +42,8 @@ def test_two_groups_are_balanced_and_optimal_at_constructed_crossings(kind):
         assert result.certificate["duality_gap"][0] <= 1e-12 * scale
         # The bound is recomputed here from the weights alone.
         mu = result.certificate["group_weights"][0]
+        assert mu.min() >= 0
+        assert abs(mu.sum() - 1) <= 1e-12 or not G.any()
         bound = mu @ np.linalg.eigvalsh(G)[:, -1] - np.linalg.eigvalsh(np.tensordot(mu, G, 1))[-1]
         assert own.max() - bound <= 1e-12 * scale
         assert result.converged
@@ -58,6 +60,8 @@ def test_crossings_among_many_features(kind):
         own = result.certificate["incremental_losses"]
         assert np.all(np.abs(own[:, 0] - own[:, 1]) <= 1e-11 * scale)
         assert np.all(result.certificate["duality_gap"] <= 1e-11 * scale)
+        assert result.certificate["group_weights"].min() >= 0
+        np.testing.assert_allclose(result.certificate["group_weights"].sum(axis=1), 1, atol=1e-12)
         mu = result.certificate["group_weights"][0]
         bound = mu @ np.linalg.eigvalsh(G)[:, -1] - np.linalg.eigvalsh(np.tensordot(mu, G, 1))[-1]
         assert losses_of(G, result.components[0]).max() - bound <= 1e-11 * scale

@@ -1,4 +1,4 @@
-"""The command line: ``fairpca compare``, ``fit``, ``transform`` and ``datasets``.
+"""The command line: ``compare``, ``fit``, ``transform``, ``reproduce`` and ``datasets``.
 
 Each command is a shell over the Python API, in a file of its own.
 """

@@ -12,6 +12,7 @@ from fairpca.cli import console
 from fairpca.cli.compare import compare
 from fairpca.cli.datasets import datasets
 from fairpca.cli.fit import fit
+from fairpca.cli.reproduce import reproduce
 from fairpca.cli.transform import transform
 
 __all__ = ["app", "run"]
@@ -52,7 +53,7 @@ def options(
     console.debug_wanted = debug
 
 
-for command in (compare, fit, transform, datasets):
+for command in (compare, fit, transform, reproduce, datasets):
     app.command(epilog=EXIT_CODES)(command)
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fairpca.cli import options
-from fairpca.cli.console import command, note, out, plain, say
+from fairpca.cli.comparison_table import show_comparison
+from fairpca.cli.console import command, say
 from fairpca.cli.inputs import DEFAULT_DATASET, load_parts
-
-if TYPE_CHECKING:
-    from fairpca.report.result import Comparison
+from fairpca.cli.progress import progress_bar
+from fairpca.estimators.methods import DEFAULT, METHODS, chosen
 
 __all__ = ["compare"]
 
@@ -33,6 +33,15 @@ def compare(
     bins: Annotated[list[str] | None, options.BIN] = None,
     categorical: Annotated[list[str] | None, options.CATEGORICAL] = None,
     keep_sensitive: Annotated[bool, options.KEEP_SENSITIVE] = False,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            metavar="NAME",
+            help=f"A method to compare with plain PCA; repeatable. all, or some of "
+            f"{', '.join(m.name for m in METHODS[1:])}.  [default: {', '.join(DEFAULT[1:])}]",
+        ),
+    ] = None,
     n_components: Annotated[
         int, typer.Option("--n-components", "-k", min=1, help="Components of every method.")
     ] = 2,
@@ -53,6 +62,29 @@ def compare(
     missing: Annotated[str, options.MISSING] = "error",
     na_values: Annotated[list[str] | None, options.NA_VALUES] = None,
     max_categories: Annotated[int | None, options.MAX_CATEGORIES] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="R",
+            help="Random splits of the rows; with several, numbers are means ± standard "
+            "deviations.",
+        ),
+    ] = 1,
+    frontier: Annotated[
+        bool,
+        typer.Option(
+            "--frontier", help="Try further settings of each method, from loose to strict."
+        ),
+    ] = False,
+    time_limit: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="The most time for one fit of a method that may take minutes; 0 for no limit.",
+        ),
+    ] = 120.0,
     test_size: Annotated[
         float, typer.Option(min=0.01, max=0.99, help="Share of rows held out to measure on.")
     ] = 0.3,
@@ -84,6 +116,8 @@ def compare(
     `fairpca compare people.csv --sensitive sex --label income --html people.html`
 
     `fairpca compare people.csv -s "age>=40" -y hired --n-unfair 2 --n-unfair 5 --drop name`
+
+    `fairpca compare adult --method all --frontier --repeats 5 --csv adult.csv`
     """
     from fairpca.data.encoder import TableEncoder
     from fairpca.data.output import check_target, write_bytes
@@ -92,6 +126,7 @@ def compare(
     from fairpca.report.comparison import compare_parts
     from fairpca.report.result import Settings
 
+    options.checked("--method", chosen, method or ())
     criterion = options.choice("--criterion", criterion, options.CRITERIA)
     for option, path in (("--html", None if no_html else html), ("--csv", csv)):
         if path is not None:
@@ -110,32 +145,40 @@ def compare(
         positive = options.match_label(parts.label, positive_label, given.positive)
     elif positive_label is not None or criterion != "demographic_parity":
         raise typer.BadParameter("this needs a label column.", param_hint="--label")
-    comparison = compare_parts(
-        parts,
-        encoder=TableEncoder(
-            missing=options.choice("--missing", missing, ("error", "impute")),
-            categorical=tuple(categorical or ()),
-            max_categories=max_categories,
-        ),
-        settings=Settings(
-            n_components=n_components,
-            n_unfair=tuple(n_unfair or ()),
-            max_mmd=1e-3 if max_mmd is None else max_mmd,
-            criterion=criterion,
-            pos_label=positive,
-            test_size=test_size,
-            max_samples=max_samples,
-            seed=seed,
-        ),
-        title=given.title,
-        arguments=_fit_arguments(
-            data, sensitive, label, drop, bins, categorical, na_values,
-            missing=missing, keep_sensitive=keep_sensitive, max_categories=max_categories,
-            seed=seed,
-        ),
-        remarks=given.remarks,
+    encoder = TableEncoder(
+        missing=options.choice("--missing", missing, ("error", "impute")),
+        categorical=tuple(categorical or ()),
+        max_categories=max_categories,
+    )
+    settings = Settings(
+        n_components=n_components,
+        n_unfair=tuple(n_unfair or ()),
+        max_mmd=1e-3 if max_mmd is None else max_mmd,
+        criterion=criterion,
+        pos_label=positive,
+        test_size=test_size,
+        max_samples=max_samples,
+        seed=seed,
+        methods=tuple(method or DEFAULT),
+        frontier=frontier,
+        repeats=repeats,
+        time_limit=time_limit or None,
+    )
+    arguments = _fit_arguments(
+        data, sensitive, label, drop, bins, categorical, na_values,
+        missing=missing, keep_sensitive=keep_sensitive, max_categories=max_categories, seed=seed,
     )  # fmt: skip
-    _show(comparison)
+    with progress_bar() as update:
+        comparison = compare_parts(
+            parts,
+            encoder=encoder,
+            settings=settings,
+            title=given.title,
+            arguments=arguments,
+            remarks=given.remarks,
+            progress=lambda share, label: update("Comparing", share, label),
+        )
+    show_comparison(comparison)
     if csv is not None:
         write_table(to_table(comparison), csv)
         say(f"Numbers written to {csv}")
@@ -176,45 +219,3 @@ def _fit_arguments(
         for value in values or ():
             words += [option, value]
     return (*words, *(["--keep-sensitive"] if keep_sensitive else []))
-
-
-def _show(comparison: Comparison) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from fairpca.report.cells import columns_of, headlines
-
-    columns = [column for column in columns_of(comparison) if not column.wide_only]
-    say(
-        f"{comparison.title}: {comparison.n_train} rows to fit, {comparison.n_test} held out, "
-        f"{comparison.n_features} features, {comparison.settings.n_components} components"
-    )
-    for attribute, counts in comparison.group_counts.items():
-        shown = options.few([f"{level} ({n})" for level, n in counts.items()])
-        say(f"Groups by {attribute}: {shown}")
-    if comparison.label is not None:
-        say(f"Label {comparison.label}, positive value {comparison.settings.pos_label}")
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("method", no_wrap=True)
-    for column in columns:
-        table.add_column(column.heading.replace(" ", "\n"), justify="right", no_wrap=True)
-    for method in comparison.methods:
-        cells: list[Any] = [
-            Text(plain(method.heading)),
-            *(column.text(method) for column in columns),
-        ]
-        table.add_row(*cells)
-    out().print(table)
-    say("Leakage is an area under the ROC curve, chance 0.50. Plain PCA is before, the rest after.")
-    for line in headlines(comparison):
-        say(line)
-    say("To fit one of these to all rows:")
-    for method in comparison.methods:
-        if not method.problem:
-            say(f"  {method.name + ':':17} {comparison.fit_command(method)}")
-    for method in comparison.methods:
-        if method.problem:
-            note(f"{method.name} could not be fitted: {method.problem}")
-        if method.remark:
-            note(f"{method.name}: {method.remark}")
-    note(comparison.roles)

@@ -71,7 +71,7 @@ def explain(error: BaseException, parameters: Collection[str] = ()) -> tuple[int
     from fairpca.data.output import OutputFileError
 
     if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED, "Interrupted; no output was changed."
+        return INTERRUPTED, str(error) or "Interrupted; no output was changed."
     if isinstance(error, OutputFileError):
         return BAD_OUTPUT, error.strerror or str(error)
     if isinstance(error, ModuleNotFoundError):

@@ -11,23 +11,21 @@ from fairpca.cli import options
 from fairpca.cli.console import command, note, plain, say
 from fairpca.cli.fit_blocks import fit_in_blocks
 from fairpca.cli.inputs import load_parts, open_parts
+from fairpca.estimators.methods import METHODS, method_named
+from fairpca.estimators.registry import FIT_OPTIONS, parse_setting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fairpca.data.roles import Roles
     from fairpca.data.source import TableSource
+    from fairpca.estimators.registry import Method
 
 __all__ = ["fit"]
 
-METHODS = {
-    "moment-matching": "MomentMatchingPCA",
-    "streaming": "StreamingMomentMatchingPCA",
-    "distribution-matching": "DistributionMatchingPCA",
-    "multigroup": "MultigroupPCA",
-    "worst-group": "WorstGroupPCA",
-}
 SHOWN_COMPONENTS = 5
 LOSSES = ("marginal", "reconstruction", "variance", "nash")
-UNUSED = {
+UNSET = {
     "n_unfair": 0,
     "match_mean": True,
     "difference": "second_moment",
@@ -36,9 +34,10 @@ UNUSED = {
     "loss": "marginal",
     "solver": "auto",
     "memory_limit": "1GiB",
-    "max_mmd": None,
+    "combine_attributes": "separate",
+    "missing_groups": "error",
 }
-"""What an option must be for a method that does not know it (a seed may be anything)."""
+"""Options as they are when not given: the method's class then has its own default."""
 
 
 @command
@@ -54,8 +53,8 @@ def fit(
     method: Annotated[
         str,
         typer.Option(
-            help=f"The method: {', '.join(METHODS)}. streaming reads the file in blocks: it may be "
-            "larger than memory."
+            help=f"The method: {', '.join(m.name for m in METHODS)}. streaming reads the file in "
+            "blocks: it may be larger than memory."
         ),
     ] = "moment-matching",
     n_components: Annotated[
@@ -84,6 +83,14 @@ def fit(
         str, typer.Option(help=f"What worst-group balances: {', '.join(LOSSES)}.")
     ] = "marginal",
     max_mmd: Annotated[float | None, options.MAX_MMD] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other parameter of the method's class, such as n_init=5. Repeatable.",
+        ),
+    ] = None,
     criterion: Annotated[str, options.CRITERION] = "demographic_parity",
     positive_label: Annotated[str | None, options.POSITIVE_LABEL] = None,
     combine_attributes: Annotated[
@@ -101,7 +108,11 @@ def fit(
     max_categories: Annotated[int | None, options.MAX_CATEGORIES] = None,
     seed: Annotated[int, options.SEED] = 0,
     solver: Annotated[
-        str, typer.Option(help="streaming: auto, moments (exact), sketch or power (the paper's).")
+        str,
+        typer.Option(
+            help="How to solve it; of streaming auto, moments (exact), sketch or power (the "
+            "paper's)."
+        ),
     ] = "auto",
     memory_limit: Annotated[
         str,
@@ -137,10 +148,7 @@ def fit(
     from fairpca.data.sizes import parse_bytes
     from fairpca.estimators.persistence import save_model
 
-    if method not in METHODS:
-        raise typer.BadParameter(
-            f"no method {method!r}; there is {', '.join(METHODS)}.", param_hint="--method"
-        )
+    options.checked("--method", method_named, method)
     for option, value, values in (
         ("--criterion", criterion, options.CRITERIA),
         ("--loss", loss, LOSSES),
@@ -148,20 +156,23 @@ def fit(
         ("--combine-attributes", combine_attributes, ("separate", "intersection")),
         ("--missing-groups", missing_groups, ("error", "unlabelled")),
         ("--missing", missing, ("error", "impute")),
-        ("--solver", solver, ("auto", "moments", "sketch", "power")),
     ):
         options.choice(option, value, values)
     options.checked("--memory-limit", parse_bytes, memory_limit)
     options.check_distinct(output, data)
     check_target(output)
     streaming = method == "streaming"
+    if streaming:
+        options.choice("--solver", solver, ("auto", "moments", "sketch", "power"))
     if not streaming and (resume or checkpoint is not None):
         raise typer.BadParameter(
             "only --method streaming keeps checkpoints.",
             param_hint="--resume" if resume else "--checkpoint",
         )
     estimator = _estimator(
-        method,
+        method_named(method),
+        settings or (),
+        max_mmd,
         n_components=options.parse_components(n_components),
         n_unfair=n_unfair,
         match_mean=match_mean,
@@ -170,7 +181,6 @@ def fit(
         loss=loss,
         solver=solver,
         memory_limit=memory_limit,
-        max_mmd=max_mmd,
         criterion=criterion,
         combine_attributes=combine_attributes,
         missing_groups=missing_groups,
@@ -226,20 +236,39 @@ def _label_values(table: TableSource, roles: Roles) -> Any:
     return np.array(table.read([roles.label])[roles.label].unique().to_pylist(), dtype=object)
 
 
-def _estimator(method: str, **parameters: Any) -> Any:
-    import fairpca
+def _estimator(
+    method: Method, settings: Sequence[str], max_mmd: float | None, **parameters: Any
+) -> Any:
+    """Build the estimator from the options, each of which it must know."""
+    known = method.parameters()
+    if max_mmd is not None:
+        named = [name for name, option in method.flags.items() if option == "--max-mmd"]
+        parameters[named[0] if named else "max_mmd"] = max_mmd
+    given = {k: v for k, v in parameters.items() if k not in UNSET or UNSET[k] != v}
+    for name in sorted(set(given) - set(known) - {"random_state"}):
+        raise typer.BadParameter(
+            f"the method {method.name} does not take this.",
+            param_hint=f"--{name.replace('_', '-')}",
+        )
+    return method.build(_settings(method, settings), **given)
 
-    estimator = getattr(fairpca, METHODS[method])()
-    known = estimator.get_params()
-    if parameters["max_mmd"] is not None and method == "distribution-matching":
-        parameters["tol"] = parameters.pop("max_mmd")
-    for name in sorted(set(parameters) - set(known)):
-        if name != "random_state" and UNUSED[name] != parameters[name]:
+
+def _settings(method: Method, texts: Sequence[str]) -> dict[str, Any]:
+    """Read ``--set``: parameters that have no option of their own."""
+    found = {}
+    own = {*FIT_OPTIONS, *method.flags, "pos_label", "random_state"}
+    free = sorted(set(method.parameters()) - own)
+    for text in texts:
+        options.checked("--set", parse_setting, text)
+        name, value = parse_setting(text)
+        if name not in free:
             raise typer.BadParameter(
-                f"the method {method} does not take this.", param_hint=f"--{name.replace('_', '-')}"
+                f"{name!r} is none of the parameters of {method.name} that have no option of their "
+                f"own: {', '.join(free) or 'there are none'}.",
+                param_hint="--set",
             )
-        del parameters[name]
-    return estimator.set_params(**parameters)
+        found[name] = value
+    return found
 
 
 def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairpca.cli.console import err, note
+from fairpca.cli.console import note
+from fairpca.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from fairpca.data.encoder import TableEncoder
@@ -35,11 +34,11 @@ def fit_in_blocks(
 
     if resume and not any(checkpoint.parent.glob(f"{checkpoint.name}.[ab]")):
         note(f"there is no checkpoint {checkpoint}: starting from the first row.")
-    with _bar() as (_, update):
+    with progress_bar() as update:
         source = EncodedTable.learn(
-            table, roles, encoder, lambda share: update("Reading columns", share, "")
+            table, roles, encoder, lambda share: update("Reading columns", share)
         )
-    with _bar() as (_, update):
+    with progress_bar() as update:
 
         def tell(progress: StreamProgress) -> None:
             share = progress.rows / progress.total_rows if progress.total_rows else 0.0
@@ -59,26 +58,3 @@ def fit_in_blocks(
             resume=resume,
             progress=tell,
         )
-
-
-@contextmanager
-def _bar() -> Iterator[tuple[Any, Callable[[str, float, str], None]]]:
-    """Show a bar on a terminal, and nothing elsewhere."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
-
-    console = err()
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        Remaining(),
-        TextColumn("{task.fields[speed]}", markup=False),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
-        task = shown.add_task("", total=1.0, speed="")
-
-        def update(description: str, share: float, speed: str) -> None:
-            shown.update(task, description=description, completed=share, speed=speed)
-
-        yield shown, update

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fairpca.cli import options
-from fairpca.cli.console import command, err, note, plain, say
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from fairpca.cli.console import command, note, say
+from fairpca.cli.progress import progress_bar
 
 __all__ = ["transform"]
 
@@ -68,9 +64,15 @@ def transform(
     source = open_for_model(loaded, data, na_values or ())
     for remark in source.notes:
         note(f"{data}: {remark}.")
-    with _progress(f"Transforming {data.name}") as progress:
+    title = f"Transforming {data.name}"
+    with progress_bar() as update:
         written = transform_file(
-            loaded, source, output, keep=keep or (), strict=strict, progress=progress
+            loaded,
+            source,
+            output,
+            keep=keep or (),
+            strict=strict,
+            progress=lambda share: update(title, share),
         )
     say(f"{written.n_rows} rows × {written.n_components} components written to {output}")
     filled = written.unseen.filled
@@ -81,19 +83,3 @@ def transform(
     if written.ignored:
         shown = ", ".join(written.ignored[:8]) + (", …" if len(written.ignored) > 8 else "")
         note(f"columns not used by the model: {shown}.")
-
-
-@contextmanager
-def _progress(title: str) -> Iterator[Callable[[float], None]]:
-    """Show a bar on stderr where that is a terminal; give the function that moves it."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
-
-    console = err()
-    columns: list[Any] = [TextColumn("{task.description}", markup=False)]
-    columns += [BarColumn(), TaskProgressColumn(), Remaining()]
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(plain(title), total=1.0)
-        yield lambda share: bar.update(task, completed=share)

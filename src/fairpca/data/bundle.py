@@ -20,7 +20,7 @@ import pyarrow.parquet
 from fairpca.data.recipe import Preset, Recipe
 from fairpca.data.recipes import RECIPES, recipe
 
-__all__ = ["DatasetInfo", "describe", "list_datasets", "read", "select_rows", "table"]
+__all__ = ["DatasetInfo", "describe", "list_datasets", "read", "read_bytes", "select_rows", "table"]
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,17 @@ def read(name: str) -> pa.Table:
         if attribute not in r.columns:
             whole = whole.append_column(attribute, pc.if_else(split.first(whole), *split.labels))
     return whole
+
+
+def read_bytes(name: str) -> bytes:
+    """Return the file as it is bundled, to tell whether it has changed.
+
+    Raises
+    ------
+    ValueError
+        If there is no data set of that name.
+    """
+    return _bytes(recipe(name).file)
 
 
 def select_rows(whole: pa.Table, preset: Preset) -> pa.Table:

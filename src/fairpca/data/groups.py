@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Literal
 
 import narwhals as nw
@@ -269,9 +270,9 @@ def factorize(values: NDArray[Any]) -> tuple[tuple[Label, ...], NDArray[np.intp]
     present = {k: v for k, v in distinct.items() if not _is_missing(v)}
     levels_sorted = sorted_labels(present.values())
     position = {key(v): i for i, v in enumerate(levels_sorted)}
-    codes = np.fromiter(
-        (position.get(key(v), UNLABELLED) for v in items), dtype=np.intp, count=len(items)
-    )
+    keys = items if key is _identity else map(key, items)
+    found = map(position.get, keys, repeat(UNLABELLED))
+    codes = np.fromiter(found, dtype=np.intp, count=len(items))
     return levels_sorted, codes
 
 

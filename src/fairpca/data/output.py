@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["OutputFileError", "atomic_path", "check_target", "write_bytes"]
+__all__ = ["OutputFileError", "atomic_path", "check_target", "make_folder", "write_bytes"]
 
 _REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -83,6 +83,22 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
             partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def make_folder(path: str | Path) -> Path:
+    """Create a folder, and those above it, where it does not exist.
+
+    Raises
+    ------
+    OutputFileError
+        If the system refuses to, or one may not write there.
+    """
+    path = Path(path)
+    with _explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+    if not os.access(path, os.W_OK):
+        raise OutputFileError(f"cannot write {path}: no permission.")
+    return path
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:

@@ -36,6 +36,7 @@ from fairpca.estimators.projection import AffineMap
 from fairpca.summaries.base import Floats
 
 __all__ = [
+    "CRITERIA",
     "CheckedRows",
     "LinearProjection",
     "as_generator",
@@ -157,18 +158,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             Before `fit`.
         """
         check_is_fitted(self)
-        affine = AffineMap(
-            self.components_.T,
-            self.mean_,
-            None,
-            self._names(),
-            list(self.get_feature_names_out()),
-            type(self).__name__,
-        )
-        if is_dask(X):
-            return self._transform_lazily(X, affine)
-        X = to_numpy(self._validate_matrix(X, reset=False))
-        return affine.apply(X)
+        return self._map_rows(X, self.components_.T, None, list(self.get_feature_names_out()))
 
     def inverse_transform(self, Z: Any) -> Any:
         """Return the points of the original space that projected rows stand for.
@@ -181,7 +171,8 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            ``Z @ components_ + mean_``, units of X.
+            ``Z @ components_ + mean_``, units of X; of an oblique map `axes_` stand in for
+            `components_`.
 
         Raises
         ------
@@ -190,11 +181,11 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         check_is_fitted(self)
         affine = AffineMap(
-            self.components_,
+            self._axes(),
             None,
             self.mean_,
             None,
-            self._names() or [f"x{i}" for i in range(len(self.mean_))],
+            self._column_names(),
             type(self).__name__,
         )
         if is_dask(Z):
@@ -203,6 +194,18 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Z = check_array(as_matrix(Z, user=type(self).__name__), dtype=[np.float64, np.float32])
         self._check_width(Z)
         return affine.apply(Z)
+
+    def _axes(self) -> NDArray[Any]:
+        """Return the directions of the original space that unit coordinates stand for."""
+        return self.components_
+
+    def _map_rows(self, X: Any, matrix: NDArray[Any], after: Any, names: list[str]) -> Any:
+        """Return ``(X - mean_) @ matrix + after`` of rows as `transform` takes them."""
+        affine = AffineMap(matrix, self.mean_, after, self._names(), names, type(self).__name__)
+        if is_dask(X):
+            return self._transform_lazily(X, affine)
+        X = to_numpy(self._validate_matrix(X, reset=False))
+        return affine.apply(X)
 
     def _check_width(self, Z: Any) -> None:
         if Z.shape[1] != len(self.components_):
@@ -266,7 +269,9 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             )
             if not (sample_weight > 0).any():  # older scikit-learn lets this pass
                 raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
-        stratum, strata = self._label(y, groups, index)
+        stratum = self._label(y, groups, index)
+        # A batch need not have all labels.
+        strata = () if stratum is None or batch else self._strata(stratum.levels)
         rows = CheckedRows(X, groups, sample_weight, stratum, strata)
         return rows if batch else rows.of_positive_weight()
 
@@ -304,14 +309,12 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else list(names)
 
-    def _label(
-        self, y: Any, groups: Groups, index: Any
-    ) -> tuple[Attribute | None, tuple[Any, ...]]:
-        """Return y as a stratum and its values within which groups are compared."""
-        if self._criterion(y) == CRITERIA[0]:
-            return None, ()
-        attribute = label_attribute(y, groups, index)
-        return attribute, self._strata(attribute.levels)
+    def _column_names(self) -> list[str]:
+        return self._names() or [f"x{i}" for i in range(len(self.mean_))]
+
+    def _label(self, y: Any, groups: Groups, index: Any) -> Attribute | None:
+        """Return y as a stratum, where groups are compared within its values."""
+        return None if self._criterion(y) == CRITERIA[0] else label_attribute(y, groups, index)
 
     def _criterion(self, y: Any) -> str:
         """Return the criterion, once it is known to be one and to have the y it needs."""
@@ -417,17 +420,20 @@ def check_n_components(value: Any) -> int | float | None:
     )
 
 
-def check_enough_directions(n_components: Any, available: int, removed: int, why: str) -> None:
+def check_enough_directions(
+    n_components: Any, available: int, removed: int, why: str, remedy: str = "lower n_unfair"
+) -> None:
     """Raise ValueError if more components are asked for than there are fair directions."""
     if isinstance(n_components, int) and n_components > available:
         raise ValueError(
             f"n_components={n_components} is more than the {available} directions left: {why}, "
             f"and {removed} of them tell the groups apart. Ask for at most {available}"
-            + (", or lower n_unfair." if removed else ".")
+            + (f", or {remedy}." if removed else ".")
         )
     if available < 1:
         raise ValueError(
-            f"no direction is left: {why}, and all of them tell the groups apart. Lower n_unfair."
+            f"no direction is left: {why}, and all of them tell the groups apart. "
+            f"{remedy.capitalize()}."
         )
 
 

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-import scipy.sparse
-from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.dask_input import is_dask
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.estimators.base import (
     CheckedRows,
-    LinearProjection,
     as_generator,
     check_choice,
-    check_enough_directions,
     check_n_components,
     is_count,
 )
 from fairpca.estimators.cluster import counted_rows, partitioned_rows
-from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
-from fairpca.summaries.base import Floats, Mask
+from fairpca.estimators.removal import SubspaceRemoval, Summary
+from fairpca.solvers.moment_matching import unfair_subspace
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.distributed import DistributedRows
 from fairpca.summaries.moments import GroupMoments
@@ -36,17 +30,15 @@ __all__ = [
     "check_n_unfair",
     "unfair_per_attribute",
     "unfair_per_contrast",
-    "warn_without_variance",
 ]
 
 _DENSE_UP_TO = 500
 _MOMENTS_UP_TO = 5000
 _ROW_SPACE_UP_TO = 2500
-_PROBED_ROWS = 1024
 _MANY = 2**62  # rows on a cluster, before they are counted
 
 
-class MomentMatchingPCA(LinearProjection):
+class MomentMatchingPCA(SubspaceRemoval):
     """PCA in the complement of the directions in which groups differ.
 
     Maximises tr(V Σ Vᵀ) over k orthonormal rows V with V Uᵀ = 0, where the rows of U span the
@@ -243,7 +235,7 @@ class MomentMatchingPCA(LinearProjection):
             raise ValueError(f"strength must be in [0, 1]; got {self.strength!r}.")
         check_n_unfair(self.n_unfair)
 
-    def _summarise(self, rows: CheckedRows) -> _Summary:
+    def _summarise(self, rows: CheckedRows) -> Summary:
         n, d = rows.X.shape
         solver = self._choose_solver(n, d)
         arguments = (rows.groups, rows.sample_weight)
@@ -253,20 +245,20 @@ class MomentMatchingPCA(LinearProjection):
             moments = GroupMoments.from_rows(
                 coordinates, *arguments, stratum=rows.stratum, resolution=resolution
             )
-            return _Summary(moments, solver, "dense", basis, origin)
+            return Summary(moments, solver, "dense", basis, origin)
         if solver == "lanczos" and d > min(n, _MOMENTS_UP_TO):
             by_rows = GroupRows.from_rows(rows.X, *arguments, stratum=rows.stratum)
-            return _Summary(by_rows, solver, "lanczos", None, np.zeros(d))
+            return Summary(by_rows, solver, "lanczos", None, np.zeros(d))
         moments = GroupMoments.from_rows(
             rows.X, *arguments, stratum=rows.stratum, resolution=resolution
         )
-        return _Summary(
+        return Summary(
             moments, solver, "lanczos" if solver == "lanczos" else "dense", None, np.zeros(d)
         )
 
     def _summarise_cluster(
         self, partitions: PartitionedRows, meta: Any
-    ) -> tuple[CheckedRows, _Summary]:
+    ) -> tuple[CheckedRows, Summary]:
         """One pass for exact moments; where they would be too large, rows are read as iterated."""
         d = partitions.rules.n_features
         solver = self._choose_solver(_MANY, d)
@@ -278,7 +270,7 @@ class MomentMatchingPCA(LinearProjection):
             tally, moments = partitions.summarise(empty)
         method: Literal["dense", "lanczos"] = "lanczos" if solver == "lanczos" else "dense"
         rows = counted_rows(self, partitions, meta, tally)
-        return rows, _Summary(moments, solver, method, None, np.zeros(d))
+        return rows, Summary(moments, solver, method, None, np.zeros(d))
 
     def _choose_solver(self, n: int, d: int) -> str:
         """By shape: what is small enough is decomposed, the rest iterated on."""
@@ -295,7 +287,7 @@ class MomentMatchingPCA(LinearProjection):
         few = isinstance(k, int) and k < min(n, d) // 8
         return "lanczos" if d > _MOMENTS_UP_TO or (few and d > _DENSE_UP_TO) else "dense"
 
-    def _solve(self, rows: CheckedRows, summary: _Summary) -> Self:
+    def _solve(self, rows: CheckedRows, summary: Summary) -> Self:
         moments = summary.moments
         rng = as_generator(self.random_state)
         contrasts = one_versus_rest(
@@ -313,100 +305,7 @@ class MomentMatchingPCA(LinearProjection):
             method=summary.method,
             rng=rng,
         )
-        n, d = rows.X.shape
-        exact = self.strength == 1
-        available = min(n, d) - (len(unfair) if exact else 0)
-        n_components = check_n_components(self.n_components)
-        check_enough_directions(
-            n_components,
-            available,
-            len(unfair) if exact else 0,
-            f"X has n_samples={n} and n_features={d}, so at most {min(n, d)} directions",
-        )
-        covariance = moments.covariance(ddof=1)
-        result = constrained_components(
-            covariance,
-            n_components,
-            unfair,
-            strength=float(self.strength),
-            method=summary.method,
-            max_components=available,
-            rng=rng,
-        )
-        if not result.converged:
-            warnings.warn(
-                f"{type(self).__name__}: {result.reason}; {len(result.components)} components "
-                "were found. Try solver='dense'.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        components = summary.lift(result.components)
-        mean = summary.lift((moments.origin + moments.mean(moments.everything))[None, :])[0]
-        mean += summary.origin
-        variances = np.array(result.certificate["explained_variance"])
-        if len(unfair) and exact:
-            doubtful = variances <= result.certificate["variance_rounding"]
-            empty = doubtful
-            if not is_dask(rows.X):  # else it would take another pass
-                empty = without_variance(rows.X, mean, components, doubtful)
-            components, variances = self._told_of(empty, components, variances, len(unfair))
-        self.solver_ = summary.solver
-        dtype = np.float32 if rows.X.dtype == np.float32 else np.float64
-        self.unfair_subspace_ = summary.lift(unfair).astype(dtype)
-        self.constraint_violation_ = result.certificate["constraint_violation"]
-        return self._store(
-            rows,
-            components,
-            mean,
-            variances,
-            covariance.trace(),
-        )
-
-    def _told_of(
-        self, empty: Mask, components: Floats, variances: Floats, removed: int
-    ) -> tuple[Floats, Floats]:
-        """Leave components without variance out of "all", else keep them with a warning."""
-        variances[empty] = 0.0
-        if self.n_components is None and not empty.all():
-            return components[~empty], variances[~empty]
-        warn_without_variance(int(empty.sum()), len(empty), removed, stacklevel=5)
-        return components, variances
-
-
-def without_variance(X: Any, mean: Floats, components: Floats, chosen: Mask) -> Mask:
-    """Return which of the chosen components the rows do not vary along, but for rounding.
-
-    Read off the rows themselves: a covariance matrix cannot tell rounding from columns whose units
-    are a millionth of another's.
-    """
-    empty = np.zeros(len(components), dtype=bool)
-    if not chosen.any():
-        return empty
-    axes = components[chosen].T
-    squares, size = np.zeros(axes.shape[1]), 0.0
-    for start in range(0, X.shape[0], _PROBED_ROWS):
-        block = X[start : start + _PROBED_ROWS]
-        block = block.toarray() if scipy.sparse.issparse(block) else np.asarray(block)
-        values = np.subtract(block, mean, dtype=np.float64)
-        squares += np.square(values @ axes).sum(axis=0)
-        size += float(np.square(block, dtype=np.float64).sum()) + float(np.square(values).sum())
-    eps = np.finfo(np.float32 if X.dtype == np.float32 else np.float64).eps
-    empty[chosen] = squares <= (32 * eps) ** 2 * size
-    return empty
-
-
-def warn_without_variance(empty: int, total: int, removed: int, *, stacklevel: int) -> None:
-    """Warn of components along which the data do not vary: their values are rounding errors."""
-    if empty:
-        warnings.warn(
-            f"{empty} of {total} components hold no variance: once the {removed} directions that "
-            f"tell the groups apart are removed, the data do not vary along more than "
-            f"{total - empty}. What is left is rounding error, which may itself tell the groups "
-            "apart. Ask for fewer components, or lower n_unfair (it counts for each comparison of "
-            "groups).",
-            UserWarning,
-            stacklevel=stacklevel,
-        )
+        return self._keep(rows, summary, unfair, strength=float(self.strength), rng=rng)
 
 
 def check_n_unfair(n_unfair: Any) -> None:
@@ -439,18 +338,3 @@ def unfair_per_contrast(
     """Return m for each comparison; see `unfair_per_attribute`."""
     counts = unfair_per_attribute(n_unfair, (c.attribute for c in contrasts))
     return [counts[c.attribute] for c in contrasts]
-
-
-@dataclass(frozen=True, eq=False)
-class _Summary:
-    """Moments, how to solve for eigenvectors, and the way back from rotated coordinates."""
-
-    moments: GroupMoments | GroupRows | DistributedRows
-    solver: str
-    method: Literal["dense", "lanczos"]
-    basis: Floats | None
-    origin: Floats
-
-    def lift(self, rows: Floats) -> Floats:
-        """Return row vectors in the original coordinates."""
-        return rows if self.basis is None else rows @ self.basis.T

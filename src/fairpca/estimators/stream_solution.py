@@ -14,7 +14,8 @@ from fairpca.estimators.base import (
     check_n_components,
     is_count,
 )
-from fairpca.estimators.moment_matching import unfair_per_contrast, warn_without_variance
+from fairpca.estimators.moment_matching import unfair_per_contrast
+from fairpca.estimators.removal import warn_without_variance
 from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
@@ -85,7 +86,9 @@ def solve_summary(
     if len(unfair):
         variances = np.asarray(result.certificate["explained_variance"])
         empty = int(np.sum(variances <= result.certificate["variance_rounding"]))
-        warn_without_variance(empty, len(variances), len(unfair), stacklevel=6)
+        warn_without_variance(
+            empty, len(variances), len(unfair), remedy="lower n_unfair", stacklevel=6
+        )
     return unfair, result
 
 

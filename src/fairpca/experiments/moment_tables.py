@@ -1,4 +1,4 @@
-"""Tables 2–4 of Lee et al. (2023), rows "PCA" and "Ours (offline, …)", by their exact protocol.
+"""The protocol of Tables 1–4 of Lee et al. (2023): splits, measures and classifiers.
 
 Everything is fitted on the training part of a split and measured on its test part: the share of the
 variance kept, MMD² (σ from the training part's PCA with the same k), and three classifiers.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -15,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
-from fairpca.data.presets import prepare
+from fairpca.data.presets import Prepared, prepare
 from fairpca.data.protocol import paper_split, standardize
 from fairpca.data.recipes import recipe
-from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.metrics import (
     downstream,
     downstream_published_train_on_test,
@@ -29,7 +29,6 @@ from fairpca.metrics import (
 __all__ = [
     "CLASSIFIERS",
     "COMPONENTS",
-    "METHODS",
     "N_SPLITS",
     "Part",
     "Protocol",
@@ -38,7 +37,6 @@ __all__ = [
     "classify",
     "load_split",
     "measure",
-    "represent",
 ]
 
 Floats = NDArray[np.float64]
@@ -50,33 +48,6 @@ CLASSIFIERS: Mapping[str, Any] = MappingProxyType(
 )
 COMPONENTS = (2, 10)
 N_SPLITS = 10
-
-_PLAIN: Mapping[str, Any] = MappingProxyType({"match_mean": False})
-_MEAN: Mapping[str, Any] = MappingProxyType({})
-
-
-def _covariance(m: int) -> Mapping[str, Any]:
-    """Parameters of the published offline variant: m eigenvectors of Σ₁ − Σ₀, and the means."""
-    return MappingProxyType({"n_unfair": m, "difference": "covariance"})
-
-
-METHODS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-    {
-        dataset: MappingProxyType(
-            {
-                "PCA": _PLAIN,
-                "Ours (offline, mean)": _MEAN,
-                **{f"Ours (offline, $m$={m})": _covariance(m) for m in counts},
-            }
-        )
-        for dataset, counts in {
-            "german_credit": (10, 25),
-            "compas": (2, 5),
-            "adult": (15, 50),
-        }.items()
-    }
-)
-"""Parameters of `MomentMatchingPCA` for each published row, by data set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,23 +85,33 @@ class Representation:
 
     Parameters
     ----------
-    components : ndarray of shape (n_components, n_features)
-    train, test : ndarray of shape (n_samples, n_components)
+    train, test : ndarray of shape (n_samples, n_columns)
+    components : ndarray of shape (n_components, n_features) or None
+        None where the method is not a projection: no variance kept is defined for it.
     """
 
-    components: Floats
     train: Floats
     test: Floats
+    components: Floats | None = None
 
 
-def load_split(dataset: str, number: int) -> Split:
-    """Return a split of a bundled data set as the paper drew and scaled it.
+@lru_cache(maxsize=1)
+def load_split(
+    dataset: str, number: int, *, preset: str = "streaming", rows: int | None = None
+) -> Split:
+    """Return a split of a bundled data set as the papers drew and scaled it.
+
+    The last one is kept: do not write to its arrays.
 
     Parameters
     ----------
     dataset : {"german_credit", "compas", "adult"}
     number : int
         0 to 9; it is the seed.
+    preset : str
+        The encoding; see `fairpca.datasets`.
+    rows : int, optional
+        Take only so many training rows, and half as many test rows: a small version.
 
     Examples
     --------
@@ -138,41 +119,27 @@ def load_split(dataset: str, number: int) -> Split:
     >>> split.train.X.shape, split.test.X.shape
     ((700, 59), (300, 59))
     """
-    ready = prepare(dataset, "streaming")
+    ready = _prepared(dataset, preset)
     found = recipe(dataset)
     protected = found.splits[found.protected].column
     s = ready.data[:, ready.feature_names.index(protected)]
-    rows = paper_split(len(s), number)
-    scaled = standardize(*(ready.data[part] for part in rows))
+    parts = paper_split(len(s), number)
+    if rows is not None:
+        parts = (parts[0][:rows], parts[1][: rows // 2])
+    scaled = standardize(*(ready.data[part] for part in parts))
     train, test = (
-        Part(X, ready.target[part], s[part] == 1) for X, part in zip(scaled, rows, strict=True)
+        Part(X, ready.target[part], s[part] == 1) for X, part in zip(scaled, parts, strict=True)
     )
     return Split(dataset, number, train, test)
 
 
-def represent(split: Split, method: str, n_components: int) -> Representation:
-    """Fit one published row on the training part and project both parts.
-
-    Parameters
-    ----------
-    split : Split
-    method : str
-        A key of ``METHODS[split.dataset]``.
-    n_components : int
-
-    Examples
-    --------
-    >>> split = load_split("german_credit", 0)
-    >>> represent(split, "Ours (offline, mean)", 2).test.shape
-    (300, 2)
-    """
-    model = MomentMatchingPCA(n_components, **METHODS[split.dataset][method])
-    Z = model.fit_transform(split.train.X, sensitive_features=split.train.s)
-    return Representation(model.components_, Z, model.transform(split.test.X))
+@lru_cache(maxsize=1)
+def _prepared(dataset: str, preset: str) -> Prepared:
+    return prepare(dataset, preset)
 
 
 def measure(split: Split, representation: Representation, bandwidth: float) -> dict[str, float]:
-    """Return the variance kept and MMD² on the test part.
+    """Return the variance kept (by a projection) and MMD² on the test part.
 
     Parameters
     ----------
@@ -186,17 +153,21 @@ def measure(split: Split, representation: Representation, bandwidth: float) -> d
     Returns
     -------
     dict of str to float
-        ``exp_var_pct``, percent of the test part's variance, and ``mmd2``.
+        ``exp_var_pct``, percent of the test part's variance, and ``mmd2``; empty where the method
+        is not a projection, in whose units σ would mean nothing.
 
     Examples
     --------
+    >>> from fairpca.experiments.moment_methods import apply_fitted, fit_method
     >>> from fairpca.metrics import median_bandwidth
     >>> split = load_split("german_credit", 0)
-    >>> pca = represent(split, "PCA", 2)
+    >>> pca = apply_fitted(split, fit_method(split, "PCA", 2))
     >>> values = measure(split, pca, median_bandwidth(pca.train))
     >>> {name: round(value, 2) for name, value in values.items()}
     {'exp_var_pct': 10.39, 'mmd2': 0.19}
     """
+    if representation.components is None:
+        return {}
     return {
         "exp_var_pct": 100 * explained_variance_ratio(split.test.X, representation.components),
         "mmd2": mmd_squared(representation.test, split.test.s, bandwidth=bandwidth),
@@ -223,8 +194,9 @@ def classify(
 
     Examples
     --------
+    >>> from fairpca.experiments.moment_methods import apply_fitted, fit_method
     >>> split = load_split("german_credit", 0)
-    >>> pca = represent(split, "PCA", 2)
+    >>> pca = apply_fitted(split, fit_method(split, "PCA", 2))
     >>> {k: round(v, 2) for k, v in classify(split, pca, "kernel_svm", "published").items()}
     {'acc_pct': 75.33, 'delta_dp': 0.05}
     """

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Groups, encode_groups
-from fairpca.estimators.base import LinearProjection
-from fairpca.estimators.distribution_matching import DistributionMatchingPCA
-from fairpca.estimators.moment_matching import MomentMatchingPCA
-from fairpca.estimators.multigroup import MultigroupPCA
-from fairpca.estimators.worst_group import WorstGroupPCA
+from fairpca.estimators.methods import PLAIN
+from fairpca.estimators.registry import Facts, Method, Trial
 from fairpca.metrics import (
     DownstreamResult,
     attribute_leakage,
@@ -28,12 +24,12 @@ from fairpca.metrics import (
 )
 from fairpca.report.loadings import communalities
 from fairpca.report.result import MethodResult, Settings
+from fairpca.report.timed_fit import timed_fit
 
 __all__ = ["N_PERMUTATIONS", "Bench", "Part"]
 
 N_PERMUTATIONS = 499
 SHOWN_ROWS = 1_000
-PLAIN = "plain PCA"
 NO_VARIANCE = 1e-12
 """A share of the variance that is rounding error."""
 
@@ -65,96 +61,91 @@ class Bench:
         groups = encode_groups(test.sensitive, n_samples=len(test.X))
         self.measured = _subset(groups, settings.max_samples, settings.seed)
         self.shown = self.measured[:SHOWN_ROWS]
-        plain = MomentMatchingPCA(settings.n_components, match_mean=False).fit(train.X)
+        plain = PLAIN.build({}, n_components=settings.n_components).fit(train.X)
         self.bandwidth = median_bandwidth(
             plain.transform(train.X), max_pairs=2_000_000, random_state=settings.seed
         )
 
-    def variants(self, groups: Groups) -> Iterator[tuple[str, LinearProjection, tuple[str, ...]]]:
-        """Name the methods, unfitted: plain PCA, then hiding groups, then describing them alike.
+    @cached_property
+    def _rank(self) -> int:
+        """Independent directions along which the training rows vary."""
+        return int(np.linalg.matrix_rank(self.train.X - self.train.X.mean(axis=0)))
 
-        With each come the options of `fairpca fit` that ask for it.
-        """
+    def facts(self, groups: Groups) -> Facts:
+        """Return what the settings that are tried depend on."""
+        return Facts(
+            self.settings.n_components,
+            self.train.X.shape[1],
+            self._rank,
+            sum(1 if len(a.levels) == 2 else len(a.levels) for a in groups.attributes),
+            self.settings.n_unfair,
+            self.settings.max_mmd,
+        )
+
+    def measure(self, method: Method, trial: Trial, *, further: bool = False) -> MethodResult:
+        """Fit one method on the training rows and measure it on the others."""
         settings = self.settings
-        shared: tuple[str, ...] = ()
-        if settings.criterion != "demographic_parity":
-            shared = ("--criterion", settings.criterion)
-            if settings.pos_label is not None:
-                shared += ("--positive-label", str(settings.pos_label))
-
-        def matching(**options: Any) -> MomentMatchingPCA:
-            return MomentMatchingPCA(
-                settings.n_components,
+        empty = MethodResult(
+            trial.label,
+            options=(*method.options(trial.parameters), *self._criterion_options(method)),
+            method=method.name,
+            series=trial.series or trial.label,
+            aim=method.aim,
+            further=further,
+        )
+        try:
+            model = method.build(
+                trial.parameters,
+                n_components=settings.n_components,
                 criterion=settings.criterion,
                 pos_label=settings.pos_label,
                 random_state=settings.seed,
-                **options,
             )
+        except ImportError as error:
+            return replace(empty, problem=str(error))
+        rows = (self.train.X, self.train.label, self.train.sensitive)
+        fitted = timed_fit(model, *rows, limit=settings.time_limit if method.slow else None)
+        if fitted.problem:
+            if method is PLAIN:
+                raise ValueError(fitted.problem)
+            return replace(empty, problem=fitted.problem)
+        told = replace(empty, seconds=fitted.seconds, remark=" ".join(fitted.warnings))
+        return self._described(told, fitted.model)
 
-        means = "--no-match-mean"
-        yield PLAIN, MomentMatchingPCA(settings.n_components, match_mean=False), (means,)
-        yield "mean matching", matching(), shared
-        counts = settings.n_unfair or (self._default_n_unfair(groups),)
-        for m in counts:
-            model = matching(n_unfair=m, match_mean=False)
-            yield f"covariance m={m}", model, ("--n-unfair", str(m), means, *shared)
-        for m in counts:
-            yield f"all m={m}", matching(n_unfair=m), ("--n-unfair", str(m), *shared)
-        limit = settings.max_mmd
-        close = DistributionMatchingPCA(
-            settings.n_components,
-            tol=limit,
-            criterion=settings.criterion,
-            pos_label=settings.pos_label,
-            n_init=2,
-            random_state=settings.seed,
-        )
-        options = ("--method", "distribution-matching", "--max-mmd", f"{limit:g}", *shared)
-        yield f"MMD² ≤ {limit:g}", close, options
-        for name, kind in (("multigroup", MultigroupPCA), ("worst group", WorstGroupPCA)):
-            options = ("--method", name.replace(" ", "-"))
-            yield name, kind(settings.n_components), options
+    def _criterion_options(self, method: Method) -> tuple[str, ...]:
+        settings = self.settings
+        if settings.criterion == "demographic_parity" or "criterion" not in method.parameters():
+            return ()
+        words: tuple[str, ...] = ("--criterion", settings.criterion)
+        if settings.pos_label is not None:
+            words += ("--positive-label", str(settings.pos_label))
+        return words
 
-    def measure(
-        self, name: str, model: LinearProjection, options: tuple[str, ...] = ()
-    ) -> MethodResult:
-        """Fit one method on the training rows and measure it on the others."""
-        start = time.perf_counter()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                model.fit(self.train.X, self.train.label, sensitive_features=self.train.sensitive)
-            except ValueError as error:
-                if name == PLAIN:
-                    raise
-                return MethodResult(name, problem=str(error), options=options)
-        seconds = time.perf_counter() - start
-        Z = model.transform(self.test.X)
-        removed = getattr(model, "unfair_subspace_", np.empty((0, self.test.X.shape[1])))
-        variance = explained_variance_ratio(self.test.X, model.components_)
-        told = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
-        result = MethodResult(
-            name=name,
-            remark=" ".join(told),
-            options=options,
+    def _described(self, result: MethodResult, model: Any) -> MethodResult:
+        """Add what the components keep of the rows and of each group's."""
+        X, sensitive = self.test.X, self.test.sensitive
+        Z = model.transform(X)
+        result = replace(result, projection=Z[self.shown])
+        components = getattr(model, "components_", np.empty((0, 0)))
+        if not _orthonormal(components, X.shape[1]):
+            remark = f"{result.remark} It is no projection: a share of the variance has no meaning."
+            return self._measured(replace(result, remark=remark.strip()), model, Z)
+        removed = getattr(model, "unfair_subspace_", np.empty((0, X.shape[1])))
+        variance = explained_variance_ratio(X, components)
+        result = replace(
+            result,
             n_removed=len(removed),
             variance_ratio=variance,
-            reconstruction=group_reconstruction_error(
-                self.test.X, model, self.test.sensitive, per="variance"
-            ),
-            seconds=seconds,
-            projection=Z[self.shown],
-            components=model.components_,
+            reconstruction=group_reconstruction_error(X, model, sensitive, per="variance"),
+            components=components,
             removed=removed,
-            communalities=communalities(Z, model.components_, self.test.X),
+            communalities=communalities(Z, components, X),
         )
         if variance <= NO_VARIANCE:
             return replace(result, variance_ratio=0.0, remark=self._why_empty(result))
         return self._measured(result, model, Z)
 
-    def _measured(
-        self, result: MethodResult, model: LinearProjection, Z: NDArray[np.float64]
-    ) -> MethodResult:
+    def _measured(self, result: MethodResult, model: Any, Z: NDArray[np.float64]) -> MethodResult:
         """Add how the groups differ, how they can be told, and what a classifier makes of it."""
         seed = self.settings.seed
         Z_measured = Z[self.measured]
@@ -176,12 +167,11 @@ class Bench:
 
     def _why_empty(self, result: MethodResult) -> str:
         """Say how many directions were removed of how many along which the rows vary."""
-        rank = int(np.linalg.matrix_rank(self.train.X - self.train.X.mean(axis=0)))
         return (
             f"no variance left: {result.n_removed} of {self.train.X.shape[1]} directions were "
-            f"removed, and the training rows vary along only {rank} of them. m counts for each "
-            "comparison of groups, and an attribute with more than two groups is compared once for "
-            "each: take a smaller m. Distance and leakage of nothing are not shown."
+            f"removed, and the training rows vary along only {self._rank} of them. m counts for "
+            "each comparison of groups, and an attribute with more than two groups is compared "
+            "once for each: take a smaller m. Distance and leakage of nothing are not shown."
         )
 
     @property
@@ -192,9 +182,7 @@ class Bench:
         values, counts = np.unique(self.train.label.astype(str), return_counts=True)
         return float(np.mean(self.test.label.astype(str) == values[np.argmax(counts)]))
 
-    def _downstream(
-        self, model: LinearProjection, Z_test: NDArray[np.float64]
-    ) -> DownstreamResult | None:
+    def _downstream(self, model: Any, Z_test: NDArray[np.float64]) -> DownstreamResult | None:
         if self.train.label is None:
             return None
         rows = slice(self.settings.max_samples)  # of rows in random order
@@ -208,12 +196,12 @@ class Bench:
             random_state=self.settings.seed,
         )
 
-    def _default_n_unfair(self, groups: Groups) -> int:
-        """Return a twentieth of the features, at most 10, or what leaves room for components."""
-        n_contrasts = sum(1 if len(a.levels) == 2 else len(a.levels) for a in groups.attributes)
-        n, d = self.train.X.shape
-        room = (min(n, d) - self.settings.n_components) // n_contrasts - 1
-        return int(max(1, min(10, d // 20, room)))
+
+def _orthonormal(components: NDArray[Any], n_features: int) -> bool:
+    """Whether a method's components are orthonormal directions of the features."""
+    if components.ndim != 2 or components.shape[1] != n_features:
+        return False
+    return bool(np.allclose(components @ components.T, np.eye(len(components)), atol=1e-6))
 
 
 def _subset(groups: Groups, n_rows: int, seed: int) -> NDArray[np.intp]:

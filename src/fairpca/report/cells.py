@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from fairpca.metrics import LeakageScore
 from fairpca.report.loadings import describe_direction, describe_span
@@ -43,7 +44,7 @@ class Column:
     meaning : str
         One sentence for the page.
     value : callable
-        From a result to the number, NaN where there is none.
+        From a result to the number on its first split, NaN where there is none.
     pattern : str
         How it is written.
     needs_label : bool
@@ -60,10 +61,29 @@ class Column:
     needs_label: bool = False
     wide_only: bool = False
 
+    def values(self, result: MethodResult) -> NDArray[np.float64]:
+        """Return the numbers that there are, one for each split, shape (n_splits,)."""
+        found = np.array([self.value(split) for split in (result, *result.others)])
+        kept: NDArray[np.float64] = found[~np.isnan(found)]
+        return kept
+
+    def mean(self, result: MethodResult) -> float:
+        """Return the mean over splits, NaN where there is none."""
+        found = self.values(result)
+        return float(np.mean(found)) if len(found) else math.nan
+
+    def sd(self, result: MethodResult) -> float:
+        """Return the standard deviation over splits, NaN for fewer than two."""
+        found = self.values(result)
+        return float(np.std(found, ddof=1)) if len(found) > 1 else math.nan
+
     def text(self, result: MethodResult) -> str:
-        """Return the number as it is shown."""
-        value = self.value(result)
-        return ABSENT if math.isnan(value) else self.pattern.format(value)
+        """Return the number as it is shown, with its spread where there is one."""
+        value, spread = self.mean(result), self.sd(result)
+        if math.isnan(value):
+            return ABSENT
+        text = self.pattern.format(value)
+        return text if math.isnan(spread) else f"{text} ± {self.pattern.format(spread)}"
 
 
 def _of_classifier(name: str) -> Callable[[MethodResult], float]:
@@ -174,10 +194,10 @@ def leakage_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     Each row ends with what guessing would reach.
     """
     rows = []
-    first = next((m for m in comparison.methods if m.leakage), None)
+    first = next((m for m in comparison.main if m.leakage), None)
     for attribute, scores in (first.leakage if first else {}).items():
         for classifier, score in scores.items():
-            found = [m.leakage.get(attribute, {}).get(classifier) for m in comparison.methods]
+            found = [m.leakage.get(attribute, {}).get(classifier) for m in comparison.main]
             for measure, chance in (
                 ("balanced_accuracy", score.chance_balanced_accuracy),
                 ("auc", score.chance_auc),
@@ -196,7 +216,7 @@ def _with_spread(score: LeakageScore, measure: str) -> str:
 def headlines(comparison: Comparison) -> list[str]:
     """Return sentences that go with the table: the attribute leaked most, and the baseline."""
     lines = []
-    measured = [m for m in comparison.methods if m.leakage]
+    measured = [m for m in comparison.main if m.leakage]
     if len(comparison.group_counts) > 1 and measured:
         shown = ", ".join(f"{m.name} {m.worst_attribute}" for m in measured)
         lines.append(f"The leakage shown is of the attribute that is told best: {shown}.")
@@ -212,8 +232,8 @@ def loading_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
     """Return method, direction and the features that weigh most in it."""
     rows = []
     names = comparison.feature_names
-    for method in comparison.methods:
-        if method.problem:
+    for method in comparison.main:
+        if method.problem or not len(method.components):
             continue
         kept = method.components[:5] if method.variance_ratio > 0 else ()
         for k, component in enumerate(kept):
@@ -225,7 +245,7 @@ def loading_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
 
 def communality_rows(comparison: Comparison, most: int = 20) -> list[tuple[str, ...]]:
     """Return feature, then the per cent of its variance kept by each method; best kept first."""
-    found = [m.communalities for m in comparison.methods]
+    found = [m.communalities for m in comparison.main]
     order = np.argsort(-np.nan_to_num(found[0]), kind="stable")[:most]
     return [
         (
@@ -237,15 +257,26 @@ def communality_rows(comparison: Comparison, most: int = 20) -> list[tuple[str, 
 
 
 def to_table(comparison: Comparison) -> pa.Table:
-    """Return the comparison's numbers, unrounded, as a table with one row per method."""
+    """Return the comparison's numbers, unrounded, as a table with one row per method and setting.
+
+    With several splits they are means, and columns that end in ``_sd`` their standard deviations.
+    """
     methods = comparison.methods
     data: dict[str, list[object]] = {
         "method": [m.name for m in methods],
+        "family": [m.method for m in methods],
+        "series": [m.series for m in methods],
         "n_removed": [m.n_removed for m in methods],
     }
     for column in columns_of(comparison):
-        values = [column.value(m) for m in methods]
-        data[column.key] = [None if math.isnan(v) else v for v in values]
+        data[column.key] = [_or_none(column.mean(m)) for m in methods]
+        if comparison.settings.repeats > 1:
+            data[f"{column.key}_sd"] = [_or_none(column.sd(m)) for m in methods]
+    data["n_splits"] = [0 if m.problem else 1 + len(m.others) for m in methods]
     data["problem"] = [m.problem or None for m in methods]
     data["remark"] = [m.remark or None for m in methods]
     return pa.table(data)
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -6,7 +6,7 @@ Everything is fitted on training rows and measured on the others.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,12 +21,16 @@ from fairpca.data.columns import as_table
 from fairpca.data.encoder import TableEncoder
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.data.roles import TableParts, assign_roles, check_attributes, split_table
+from fairpca.estimators.methods import chosen
+from fairpca.estimators.registry import Facts, Method, Trial
 from fairpca.report.bench import Bench, Part
-from fairpca.report.result import Comparison, Settings
+from fairpca.report.result import Comparison, MethodResult, Settings
 
 __all__ = ["compare", "compare_parts"]
 
 MIN_GROUP_ROWS = 10
+
+Progress = Callable[[float, str], None]
 
 
 def compare(
@@ -99,59 +103,129 @@ def compare_parts(
     title: str = "table",
     arguments: Sequence[str] = (),
     remarks: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> Comparison:
     """Compare on a table that has been taken apart; parameters as in `compare`.
 
     `arguments` are the table and roles as `fairpca fit` takes them, to show how to fit each method;
-    `remarks` are notes on how the table was read.
+    `remarks` are notes on how the table was read; `progress` is told the share that is done and the
+    method that comes next.
     """
     settings = settings or Settings()
     with _collected() as notes:
-        found = _compare(parts, clone(encoder or TableEncoder()), settings, title)
+        found = _compare(parts, clone(encoder or TableEncoder()), settings, title, progress)
     return replace(found, arguments=tuple(arguments), notes=(*remarks, *notes))
 
 
 def _compare(
-    parts: TableParts, encoder: TableEncoder, settings: Settings, title: str
+    parts: TableParts,
+    encoder: TableEncoder,
+    settings: Settings,
+    title: str,
+    progress: Progress | None,
 ) -> Comparison:
-    n_rows = parts.features.num_rows
     check_attributes(parts)
     encoder.check(parts.features)
-    groups = encode_groups(parts.sensitive, n_samples=n_rows)
-    _check_sizes(groups, n_rows, settings)
+    groups = encode_groups(parts.sensitive, n_samples=parts.features.num_rows)
+    _check_sizes(groups, parts.features.num_rows, settings)
     label = _two_classes(parts, settings.pos_label)
-    train, test = _split(groups, settings)
-
-    def part(rows: NDArray[np.intp], X: NDArray[np.float64]) -> Part:
-        sensitive = {name: values[rows] for name, values in parts.sensitive.items()}
-        return Part(X, sensitive, None if label is None else label[rows])
-
-    bench = Bench(
-        part(train, encoder.fit_transform(parts.features.take(train))),
-        part(test, encoder.transform(parts.features.take(test))),
-        settings,
+    benches = (
+        _bench(parts, groups, label, encoder, replace(settings, seed=settings.seed + repeat))
+        for repeat in range(settings.repeats)
     )
-    methods = [bench.measure(*variant) for variant in bench.variants(groups)]
+    first, names, test = next(benches)
+    trials = _trials(first.facts(groups), settings)
+    tell = _Steps(progress, len(trials) * settings.repeats)
+    splits = [_measured(first, trials, tell)]
+    splits += [_measured(bench, trials, tell) for bench, _, _ in benches]
+    methods = [_together(found) for found in zip(*splits, strict=True)]
     found = next((m.downstream for m in methods if m.downstream is not None), None)
     return Comparison(
         title=title,
         methods=tuple(methods),
         settings=replace(settings, pos_label=None if found is None else found.pos_label),
-        n_train=len(train),
-        n_test=len(test),
-        n_measured=len(bench.measured),
-        n_features=bench.train.X.shape[1],
+        n_train=len(first.train.X),
+        n_test=len(first.test.X),
+        n_measured=len(first.measured),
+        n_features=first.train.X.shape[1],
         group_counts={
             a.name: dict(zip(a.levels, a.counts.tolist(), strict=True)) for a in groups.attributes
         },
         roles=parts.roles.describe(),
         label=parts.roles.label,
-        bandwidth=bench.bandwidth,
-        shown_groups={a.name: a.codes[test[bench.shown]] for a in groups.attributes},
-        feature_names=tuple(encoder.get_feature_names_out().tolist()),
+        bandwidth=first.bandwidth,
+        shown_groups={a.name: a.codes[test[first.shown]] for a in groups.attributes},
+        feature_names=names,
         notes=(),
-        majority_accuracy=bench.majority_accuracy,
+        majority_accuracy=first.majority_accuracy,
     )
+
+
+def _bench(
+    parts: TableParts,
+    groups: Groups,
+    label: NDArray[Any] | None,
+    encoder: TableEncoder,
+    settings: Settings,
+) -> tuple[Bench, tuple[str, ...], NDArray[np.intp]]:
+    """Split the rows; return the bench, the encoded columns' names and the held-out rows."""
+    train, test = _split(groups, settings)
+    encoder = clone(encoder).fit(parts.features.take(train))
+
+    def part(rows: NDArray[np.intp]) -> Part:
+        sensitive = {name: values[rows] for name, values in parts.sensitive.items()}
+        X = encoder.transform(parts.features.take(rows))
+        return Part(X, sensitive, None if label is None else label[rows])
+
+    names = tuple(encoder.get_feature_names_out().tolist())
+    return Bench(part(train), part(test), settings), names, test
+
+
+def _trials(facts: Facts, settings: Settings) -> list[tuple[Method, Trial, bool]]:
+    """List what is fitted: every method's rows, then the further points of the frontier."""
+    main, further = [], []
+    for method in chosen(settings.methods):
+        rows, points = method.trials(facts, frontier=settings.frontier)
+        main += [(method, trial, False) for trial in rows]
+        further += [(method, trial, True) for trial in points]
+    return main + further
+
+
+class _Steps:
+    """Tell how much is done, and what comes next."""
+
+    def __init__(self, tell: Progress | None, n_steps: int) -> None:
+        self.tell, self.n_steps, self.done = tell, n_steps, 0
+
+    def next(self, label: str) -> None:
+        if self.tell is not None:
+            self.tell(self.done / self.n_steps, label)
+        self.done += 1
+
+
+def _measured(
+    bench: Bench, trials: Sequence[tuple[Method, Trial, bool]], tell: _Steps
+) -> list[MethodResult]:
+    found = []
+    for method, trial, further in trials:
+        tell.next(trial.label)
+        found.append(bench.measure(method, trial, further=further))
+    return found
+
+
+def _together(found: Sequence[MethodResult]) -> MethodResult:
+    """Put a method's results on all splits together under the first split on which it worked."""
+    worked = [result for result in found if not result.problem]
+    first = worked[0] if worked else found[0]
+    if first is not found[0]:  # its arrays would be of other rows than everyone else's
+        worked[0] = first = first.figures_only()
+    failed = [result.problem for result in found if result.problem]
+    remark = first.remark
+    if worked and failed:
+        why = f"Could not be fitted on {len(failed)} of {len(found)} splits: {failed[0]}"
+        remark = f"{remark} {why}".strip()
+    others = tuple(result.figures_only() for result in worked if result is not first)
+    return replace(first, remark=remark, others=others)
 
 
 def _two_classes(parts: TableParts, positive: Any) -> NDArray[Any] | None:
@@ -196,6 +270,8 @@ def _check_sizes(groups: Groups, n_rows: int, settings: Settings) -> None:
         raise ValueError(f"test_size must be between 0 and 1, got {settings.test_size}.")
     if settings.n_components < 1:
         raise ValueError(f"n_components must be at least 1, got {settings.n_components}.")
+    if settings.repeats < 1:
+        raise ValueError(f"repeats must be at least 1, got {settings.repeats}.")
     if settings.max_samples < 100:
         raise ValueError(f"max_samples must be at least 100, got {settings.max_samples}.")
     for attribute in groups.attributes:

@@ -7,22 +7,32 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
 from fairpca.report.result import LINEAR, NON_LINEAR, Comparison, MethodResult
 
-__all__ = ["MOST_GROUPS", "leakage_bars", "projections", "variance_bars"]
+__all__ = [
+    "MOST_GROUPS",
+    "duality_gaps",
+    "leakage_bars",
+    "loss_by_rank",
+    "projections",
+    "variance_bars",
+]
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
 SYMBOLS = ("circle", "x", "diamond", "triangle-up", "square", "cross", "star", "pentagon")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MOST_GROUPS = len(COLOURS)
+LEAST_SHOWN = 1e-17
+"""Zeros are drawn here on a logarithmic axis."""
 
 _LAYOUT: Mapping[str, Any] = {
     "template": "plotly_white",
@@ -73,7 +83,7 @@ def projections(comparison: Comparison, attribute: str) -> go.Figure:
 
 
 def _measured(comparison: Comparison) -> list[MethodResult]:
-    return [m for m in comparison.methods if not m.problem and m.variance_ratio > 0]
+    return [m for m in comparison.main if len(m.projection) and m.variance_ratio > 0]
 
 
 def _plane(Z: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
@@ -131,3 +141,130 @@ def variance_bars(comparison: Comparison) -> go.Figure:
     )
     figure.update_yaxes(title_text="% of the variance", rangemode="tozero")
     return figure.update_layout(**_LAYOUT, height=360)
+
+
+def loss_by_rank(
+    losses: Mapping[str, ArrayLike],
+    *,
+    groups: Sequence[Any] = (),
+    what: str = "worst group's loss",
+    logarithmic: bool = False,
+) -> go.Figure:
+    """Draw losses against the number of components, a line per method (and per group).
+
+    Parameters
+    ----------
+    losses : mapping of str to array-like of shape (n_ranks,) or (n_ranks, n_groups)
+        A method's losses with 1, 2, … components: the worst group's, or every group's. NaN where a
+        rank was not measured.
+    groups : sequence, optional
+        Names of the groups, for losses of every group; numbers by default.
+    what : str
+        Label of the vertical axis.
+    logarithmic : bool
+        Whether that axis is logarithmic.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Raises
+    ------
+    ValueError
+        If losses are neither one- nor two-dimensional, or there are too few group names.
+
+    References
+    ----------
+    arXiv 2503.21563, Figures 2–4.
+
+    Examples
+    --------
+    >>> figure = loss_by_rank({"PCA": [9.0, 4.0, 1.0], "multigroup": [7.0, 3.0, 1.0]})
+    >>> [line.name for line in figure.data]
+    ['PCA', 'multigroup']
+    """
+    figure = go.Figure()
+    for method, (name, values) in enumerate(losses.items()):
+        for group, line in enumerate(_lines(name, values)):
+            label = name
+            if np.ndim(values) == 2:
+                if groups and group >= len(groups):
+                    raise ValueError(f"{name!r} has losses of more groups than {list(groups)}.")
+                label = f"{name}: {groups[group] if groups else f'group {group + 1}'}"
+            figure.add_trace(_line(line, label, method, group))
+    return _by_number(figure, what, "components", logarithmic=logarithmic)
+
+
+def duality_gaps(
+    gaps: Mapping[str, ArrayLike], losses: Mapping[str, ArrayLike] | None = None
+) -> go.Figure:
+    """Draw how far each component is from its optimum at most, on a logarithmic axis.
+
+    Parameters
+    ----------
+    gaps : mapping of str to array-like of shape (n_components,)
+        Duality gaps by data set or solver, such as `duality_gap_` of
+        :class:`fairpca.MultigroupPCA`.
+    losses : mapping of str to array-like of shape (n_components,) or (n_components, n_groups)
+        What they are divided by, such as `incremental_losses_`: of several groups the largest loss
+        counts. Without it, gaps are drawn as they are.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        Values below 1e-17 are drawn there.
+
+    Raises
+    ------
+    ValueError
+        If gaps are not one-dimensional, or losses are missing or of another length.
+
+    References
+    ----------
+    arXiv 2503.21563, Figures 5–6.
+
+    Examples
+    --------
+    >>> figure = duality_gaps({"two groups": [0.0, 1e-9]}, {"two groups": [[5.0, 5.0], [2.0, 1.0]]})
+    >>> list(figure.data[0].y)
+    [1e-17, 5e-10]
+    """
+    figure = go.Figure()
+    for method, (name, values) in enumerate(gaps.items()):
+        (gap,) = _lines(name, values, most=1)
+        if losses is not None:
+            if name not in losses or len(np.asarray(losses[name])) != len(gap):
+                raise ValueError(f"losses[{name!r}] must have {len(gap)} rows, one for each gap.")
+            largest = np.asarray(losses[name], dtype=np.float64).reshape(len(gap), -1).max(axis=1)
+            gap = np.divide(gap, largest, out=np.zeros(len(gap)), where=largest > 0)
+        figure.add_trace(_line(np.maximum(gap, LEAST_SHOWN), name, method, 0))
+    what = "duality gap" if losses is None else "duality gap / largest loss"
+    return _by_number(figure, what, "component", logarithmic=True)
+
+
+def _lines(name: str, values: ArrayLike, *, most: int = 2) -> list[NDArray[np.float64]]:
+    array = np.asarray(values, dtype=np.float64)
+    if not 1 <= array.ndim <= most:
+        allowed = " or ".join(("(n,)", "(n, n_groups)")[:most])
+        raise ValueError(f"values of {name!r} must have the shape {allowed}; got {array.shape}.")
+    return [array] if array.ndim == 1 else list(array.T)
+
+
+def _line(values: NDArray[np.float64], name: str, method: int, group: int) -> go.Scatter:
+    colour = COLOURS[method % len(COLOURS)]
+    return go.Scatter(
+        x=list(range(1, len(values) + 1)),
+        y=[None if math.isnan(value) else value for value in values.tolist()],
+        mode="lines+markers",
+        name=html.escape(name),
+        line={"color": colour, "dash": DASHES[group % len(DASHES)]},
+        marker={"color": colour, "symbol": SYMBOLS[method % len(SYMBOLS)], "size": 8},
+        hovertemplate="%{x}: %{y:.4g}",
+    )
+
+
+def _by_number(figure: go.Figure, y: str, x: str, *, logarithmic: bool) -> go.Figure:
+    figure.update_xaxes(title_text=html.escape(x), dtick=1)
+    scale = {"type": "log", "exponentformat": "power"} if logarithmic else {"rangemode": "tozero"}
+    figure.update_yaxes(title_text=html.escape(y), **scale)
+    return figure.update_layout(**_LAYOUT, height=430, showlegend=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpca.estimators.methods import DEFAULT
 from fairpca.metrics import DownstreamResult, GroupMeasure, LeakageScore
 
 __all__ = ["LINEAR", "NON_LINEAR", "Comparison", "MethodResult", "Settings"]
@@ -42,6 +43,14 @@ class Settings:
         The most rows to measure MMD² and leakage on, and to train the classifier on.
     seed : int
         Of the split, the permutations and the classifiers.
+    methods : tuple of str
+        Names of `fairpca.estimators.methods`, or "all"; plain PCA always takes part.
+    frontier : bool
+        Try further settings of each method too.
+    repeats : int
+        Splits of the rows, seeded `seed`, `seed` + 1, and so on.
+    time_limit : float or None
+        Seconds a method that may take minutes is given for one fit.
     """
 
     n_components: int = 2
@@ -52,6 +61,10 @@ class Settings:
     test_size: float = 0.3
     max_samples: int = 3_000
     seed: int = 0
+    methods: tuple[str, ...] = DEFAULT
+    frontier: bool = False
+    repeats: int = 1
+    time_limit: float | None = 120.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +81,12 @@ class MethodResult:
         What to know about the numbers, such as that no variance is left. Empty where nothing is.
     options : tuple of str
         What `fairpca fit` is told to fit this method.
+    method, series : str
+        Its registered name, and the line of the frontier that it is a point of.
+    aim : str
+        "reference", "hide" or "balance".
+    further : bool
+        Whether it is a point of the frontier only.
     n_removed : int
         Directions removed because they tell groups apart.
     variance_ratio : float
@@ -88,12 +107,18 @@ class MethodResult:
         The directions kept, and those removed.
     communalities : ndarray of shape (n_features,)
         Share of each feature's held-out variance that is kept.
+    others : tuple of MethodResult
+        The same on the further splits, without projections and components.
     """
 
     name: str
     problem: str = ""
     remark: str = ""
     options: tuple[str, ...] = ()
+    method: str = ""
+    series: str = ""
+    aim: str = "hide"
+    further: bool = False
     n_removed: int = 0
     variance_ratio: float = np.nan
     reconstruction: GroupMeasure | None = None
@@ -106,6 +131,14 @@ class MethodResult:
     components: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
     removed: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
     communalities: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    others: tuple[MethodResult, ...] = ()
+
+    def figures_only(self) -> MethodResult:
+        """Return the measures without the arrays, which would be large for many splits."""
+        empty = np.empty((0, 0))
+        return replace(
+            self, projection=empty, components=empty, removed=empty, communalities=np.empty(0)
+        )
 
     def auc(self, *classifiers: str) -> float:
         """Return the best area under the ROC curve over attributes and the given classifiers."""
@@ -133,7 +166,7 @@ class Comparison:
     title : str
         What the table is called.
     methods : tuple of MethodResult
-        Plain PCA first.
+        Plain PCA first; further points of the frontier last.
     settings : Settings
         With the numbers that were left to be chosen filled in.
     n_train, n_test, n_measured : int
@@ -177,6 +210,11 @@ class Comparison:
     notes: tuple[str, ...]
     majority_accuracy: float = np.nan
     arguments: tuple[str, ...] = ()
+
+    @property
+    def main(self) -> tuple[MethodResult, ...]:
+        """The methods without the further points of the frontier."""
+        return tuple(method for method in self.methods if not method.further)
 
     def fit_command(self, method: MethodResult) -> str:
         """Return the command line that fits a method to all rows, empty where it cannot be."""

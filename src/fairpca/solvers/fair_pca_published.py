@@ -15,7 +15,7 @@ from fairpca.solvers.worst_group import (
     worst_group_result,
 )
 
-__all__ = ["multiplicative_weights_subspace", "sdp_subspace"]
+__all__ = ["mean_projection", "multiplicative_weights_subspace", "sdp_subspace"]
 
 
 def sdp_subspace(
@@ -73,6 +73,34 @@ def multiplicative_weights_subspace(
     Samadi et al. (2018), Appendix; the k leading eigenvectors of the mean projection.
     """
     offsets, leaders = group_offsets(grams, k, loss)
+    mean, weights = _mean_projection(grams, offsets, k, eta=eta, n_rounds=n_rounds)
+    frame = leading_eigenpairs(mean, k)[1]
+    found = _judged(grams, offsets, frame, weights, n_rounds)
+    return worst_group_result(
+        grams, offsets, leaders, found, k, tol, note=f"after {n_rounds} rounds"
+    )
+
+
+def mean_projection(
+    grams: Floats, k: int, *, eta: float | None = None, n_rounds: int = 5
+) -> Floats:
+    """Return the mean P of the rounds' projections, which published experiments went on with.
+
+    Its eigenvalues are in [0, 1], its trace is k and its rank may be larger.
+
+    Parameters
+    ----------
+    grams, k, eta, n_rounds
+        See `multiplicative_weights_subspace`; the loss is "marginal".
+    """
+    offsets, _ = group_offsets(grams, k, "marginal")
+    return _mean_projection(grams, offsets, k, eta=eta, n_rounds=n_rounds)[0]
+
+
+def _mean_projection(
+    grams: Floats, offsets: Floats, k: int, *, eta: float | None, n_rounds: int
+) -> tuple[Floats, Floats]:
+    """Return P and the last round's weights of the groups."""
     eta = 20.0 / k if eta is None else eta
     logs = np.zeros(len(grams))
     mean = np.zeros(grams.shape[1:])
@@ -82,11 +110,7 @@ def multiplicative_weights_subspace(
         frame = leading_eigenpairs(mix(weights, grams), k)[1]
         mean += frame @ frame.T / n_rounds
         logs = logs + eta * worst_group_losses(grams, offsets, frame)
-    frame = leading_eigenpairs(mean, k)[1]
-    found = _judged(grams, offsets, frame, weights, n_rounds)
-    return worst_group_result(
-        grams, offsets, leaders, found, k, tol, note=f"after {n_rounds} rounds"
-    )
+    return mean, weights
 
 
 def _judged(grams: Floats, offsets: Floats, frame: Floats, weights: Floats, n_iter: int) -> Balance:

@@ -21,7 +21,7 @@ from fairpca.solvers.eigen import (
     orthonormalize,
 )
 from fairpca.solvers.result import SolverResult
-from fairpca.summaries.base import Floats, GroupSummary, QuadraticForm
+from fairpca.summaries.base import Floats, GroupSummary, SymmetricForm
 from fairpca.summaries.contrasts import Contrast
 
 __all__ = [
@@ -115,7 +115,7 @@ def rank_floor(d: int, dtype: Any = np.float64) -> float:
 
 
 def constrained_components(
-    covariance: QuadraticForm,
+    covariance: SymmetricForm,
     n_components: int | float | None,
     unfair: Floats,
     *,
@@ -128,7 +128,7 @@ def constrained_components(
 
     Parameters
     ----------
-    covariance : QuadraticForm
+    covariance : SymmetricForm
         Σ.
     n_components : int, float or None
         k; the share in (0, 1) of the variance left after the constraint; or all directions.
@@ -248,7 +248,7 @@ def _span(vectors: Floats, tolerance: float) -> Floats:
 
 
 def _projected(
-    covariance: QuadraticForm, removed: Floats, strength: float
+    covariance: SymmetricForm, removed: Floats, strength: float
 ) -> tuple[Callable[[Floats], Floats], float, float]:
     """Product with (I − αUᵀU) Σ (I − αUᵀU) − sUᵀU, that matrix's trace before the shift, and s.
 
@@ -274,7 +274,7 @@ def _projected(
 
 
 def _projected_matrix(
-    covariance: QuadraticForm, removed: Floats, strength: float, push: float
+    covariance: SymmetricForm, removed: Floats, strength: float, push: float
 ) -> Floats:
     matrix = covariance.dense()
     if len(removed):

@@ -15,11 +15,15 @@ from numpy.typing import NDArray
 from fairpca.solvers.balance import Balance, Floats
 from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.many_groups import solve_many
+from fairpca.solvers.newton_vector import newton_vector
 from fairpca.solvers.result import SolverResult
 from fairpca.solvers.subspaces import DENSE, Subspace, leading_eigenpairs
 from fairpca.solvers.two_groups import solve_two
 
 __all__ = ["VectorSolver", "exact_vector", "multigroup_vectors"]
+
+NEWTON_UP_TO = 700
+"""Up to this many features Newton's method is tried first."""
 
 VectorSolver = Callable[[Floats, Floats, list[Floats]], Balance]
 """Finds one vector: Gram matrices (n_groups, d, d), σ₁² (n_groups,), leading vectors."""
@@ -134,27 +138,31 @@ def _next_vector(complement: _Complement, solve: VectorSolver) -> _Step:
         vector = leaders[active[0]][:, 0]
         weights[active] = 1.0
     else:
-        found = solve(grams[active], tops[active], [leaders[i] for i in active])
+        part = grams if active.size == G else grams[active]
+        found = solve(part, tops[active], [leaders[i] for i in active])
         vector, weights[active], gap = found.frame[:, 0], found.weights, found.gap
         n_iter += found.n_iter
-    losses[active] = tops[active] - np.einsum("gij,i,j->g", grams[active], vector, vector)
+    losses[active] = (tops - (grams @ vector) @ vector)[active]
     return _Step(vector, weights, np.maximum(losses, 0.0), gap, float(np.max(tops)), n_iter)
 
 
 def _leaders(grams: Floats) -> tuple[Floats, list[Floats]]:
-    """σ₁² of every group, and leading eigenvectors: two, or all where d is small."""
-    count = grams.shape[1] if grams.shape[1] <= DENSE else 4
-    pairs = [leading_eigenpairs(gram, count) for gram in grams]
+    """σ₁² of every group, and leading eigenvectors: more of them where groups interact more."""
+    pairs = [leading_eigenpairs(gram, 2 if len(grams) == 2 else 4) for gram in grams]
     return np.array([max(values[0], 0.0) for values, _ in pairs]), [v for _, v in pairs]
 
 
 def exact_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Balance:
     """Solve one single-vector problem: exactly for two groups, by the dual for more."""
     anchor = int(np.argmax(tops))
-    start = leaders[anchor]
-    if start.shape[1] < len(start):
-        others = [leaders[i] for i in range(len(leaders)) if i != anchor]
-        start = np.linalg.qr(np.hstack([start, *others]))[0]
+    others = [leaders[i] for i in range(len(leaders)) if i != anchor]
+    start = np.linalg.qr(np.hstack([leaders[anchor], *others]))[0]
+    if len(start) <= NEWTON_UP_TO:
+        found = newton_vector(grams, tops, start)
+        if found is not None:
+            return found
+    if len(start) <= DENSE:  # the whole space; its first axis is the anchor's own best
+        start = leading_eigenpairs(grams[anchor], len(start))[1]
     space = Subspace(grams, tops, start, anchor)
     if len(grams) == 2:
         return solve_two(space, 1)

@@ -8,22 +8,19 @@ the two sides of the crossing, at the point where the losses are equal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from fairpca.solvers.balance import Balance, Floats, frame_losses, small_eigh
-from fairpca.solvers.newton_two import newton_two
 from fairpca.solvers.subspaces import Subspace, solve_on_subspaces
 
 __all__ = ["balance_two", "equal_loss_frame", "solve_two"]
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_EVALUATIONS = 200
-NEWTON_UP_TO = 256
-"""Up to this many features single vectors are first tried by Newton's method on the whole."""
 FIRST_TOL = 1e-4
 """Imbalance that is good enough on the first of several subspaces."""
 
@@ -80,11 +77,6 @@ def solve_two(space: Subspace, k: int) -> Balance:
         coarse = start is None and not space.is_whole
         return balance_two(H, k, start, tol=FIRST_TOL if coarse else 0.0)
 
-    if k == 1 and not space.is_whole and len(space.basis) <= NEWTON_UP_TO:
-        guess = inner(space.loss_matrices(k), k, None)
-        found = newton_two(space.grams, space.offsets, guess.weights)
-        if found is not None:
-            return replace(found, n_iter=found.n_iter + guess.n_iter)
     return solve_on_subspaces(space, k, inner)[0]
 
 

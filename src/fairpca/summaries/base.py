@@ -12,7 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ __all__ = [
     "GroupSummary",
     "Mask",
     "QuadraticForm",
+    "SymmetricForm",
     "held_bytes",
     "merge_keys",
     "split_into_cells",
@@ -78,6 +79,10 @@ class GroupSummary(ABC):
     @abstractmethod
     def within_scale(self) -> Floats:
         """Return the diagonal of Σ_c A_c, shape (n_features,), squared units of X."""
+
+    @abstractmethod
+    def is_finite(self) -> bool:
+        """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
 
     def __sizeof__(self) -> int:
         """Bytes held: schedulers weigh by it what to move, and where to."""
@@ -156,6 +161,19 @@ def held_bytes(values: Iterable[Any]) -> int:
         else:
             total += getattr(value, "nbytes", None) or sys.getsizeof(value)
     return total
+
+
+class SymmetricForm(Protocol):
+    """A symmetric matrix that need not be formed."""
+
+    def matmat(self, V: Floats) -> Floats:
+        """Return the product with V, shape (n_features, k)."""
+
+    def dense(self) -> Floats:
+        """Return the matrix itself, fresh."""
+
+    def trace(self) -> float:
+        """Return the trace."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,7 +60,7 @@ def centered_blocks(
         block = buffer[: len(chosen)]
         if contiguous:
             raw = dense_rows(X, slice(start, start + size))
-        elif isinstance(X, np.ndarray) and X.dtype == buffer.dtype:
+        elif isinstance(X, np.ndarray) and X.dtype == buffer.dtype and X.flags.c_contiguous:
             raw = np.take(X, chosen, axis=0, out=block, mode="clip")  # spares a fresh copy
         else:
             raw = dense_rows(X, chosen)

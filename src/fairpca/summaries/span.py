@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.data.groups import Groups
+from fairpca.data.groups import Attribute, Groups
 from fairpca.summaries.base import Floats
-from fairpca.summaries.moments import GroupMoments
+from fairpca.summaries.moments import GroupMoments, Resolution
 from fairpca.summaries.rows import row_space
 
 __all__ = ["SpanMoments"]
@@ -55,7 +55,14 @@ class SpanMoments:
 
     @classmethod
     def from_rows(
-        cls, X: Any, groups: Groups, sample_weight: Floats | None = None, *, center: bool = True
+        cls,
+        X: Any,
+        groups: Groups,
+        sample_weight: Floats | None = None,
+        *,
+        stratum: Attribute | None = None,
+        center: bool = True,
+        resolution: Resolution = "cells",
     ) -> SpanMoments:
         """Summarise rows.
 
@@ -64,17 +71,27 @@ class SpanMoments:
         X : ndarray or sparse array of shape (n_samples, n_features)
         groups : Groups
         sample_weight : ndarray of shape (n_samples,), optional
+        stratum : Attribute, optional
         center : bool
             Whether moments about the mean will be enough; with False the span is that of the rows
             themselves.
+        resolution : {"cells", "pooled"}
+            See `GroupMoments`.
         """
         n, d = X.shape
         if n >= d or n > _ROW_SPACE_UP_TO:
-            return cls(GroupMoments.from_rows(X, groups, sample_weight))
+            return cls(
+                GroupMoments.from_rows(
+                    X, groups, sample_weight, stratum=stratum, resolution=resolution
+                )
+            )
         coordinates, basis, origin = row_space(X)
         if not center:
             coordinates, basis, origin = _about_zero(coordinates, basis, origin)
-        return cls(GroupMoments.from_rows(coordinates, groups, sample_weight), basis, origin)
+        moments = GroupMoments.from_rows(
+            coordinates, groups, sample_weight, stratum=stratum, resolution=resolution
+        )
+        return cls(moments, basis, origin)
 
 
 def _about_zero(

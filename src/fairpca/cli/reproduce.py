@@ -1,0 +1,206 @@
+"""``fairpca reproduce``: the papers' tables and figures, computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairpca.cli.console import command, err, note, out, plain, say
+
+if TYPE_CHECKING:
+    from fairpca.experiments import Outcome
+    from fairpca.experiments.running import Progress
+
+__all__ = ["reproduce"]
+
+ALL = "all"
+
+
+@command
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="An experiment, or all. See --list.", show_default=False),
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="A small version: to see that it works, not for the numbers."),
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", "-j", min=1, help="Processes, one thread each.  [default: one per core]"
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL=VALUE",
+            help="Compute only units with this label, such as dataset=compas. Repeatable.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the tables (CSV) and figures (HTML).")
+    ] = Path("fairpca-reproduce"),
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of data that do not come with the package.  "
+            "[default: $FAIRPCA_SHARED/data]"
+        ),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder where results are kept.  [default: $FAIRPCA_CACHE or ~/.cache/fairpca]"
+        ),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Compute everything again, whatever the cache holds.")
+    ] = False,
+) -> None:
+    """Compute published tables and figures again; print ours beside theirs.
+
+    Results are kept one by one: an interrupted run goes on where it stood.
+
+    For example:
+
+    `fairpca reproduce --list`
+
+    `fairpca reproduce fair-streaming-table-4 --quick`
+
+    `fairpca reproduce fair-streaming-table-2 --only split=0 --jobs 8`
+    """
+    from fairpca.data.output import make_folder
+    from fairpca.experiments import MissingDataError, experiment_names, find_experiment
+    from fairpca.experiments.output import write_outcome
+    from fairpca.experiments.running import reproduce as run
+    from fairpca.experiments.store import Store, default_cache, default_data
+
+    if show:
+        _list([find_experiment(known) for known in experiment_names()])
+        return
+    wanted = _wanted(name, experiment_names())
+    make_folder(output)
+    kept = Store(cache or default_cache(), data or default_data())
+    failed = []
+    for each in wanted:
+        found = find_experiment(each)
+        try:
+            with _bar(each) as progress:
+                outcome = run(
+                    found,
+                    quick=quick,
+                    jobs=jobs,
+                    only=_labels(only or []),
+                    cache=kept.cache,
+                    data=kept.data,
+                    fresh=fresh,
+                    progress=progress,
+                )
+        except MissingDataError as error:
+            if name != ALL:
+                raise
+            note(f"{each} is left out: {error}")
+            continue
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"Interrupted in {each}; what is done is kept, and the same command goes on from "
+                "there."
+            ) from None
+        _show(outcome)
+        files = write_outcome(outcome, output, kept)
+        say(f"Written to {output}: {', '.join(file.name for file in files)}", "")
+        failed += [f"{each}: {_words(f.unit)}: {f.message}" for f in outcome.failures]
+    if failed:
+        raise RuntimeError(f"{len(failed)} units could not be computed. The first: {failed[0]}")
+
+
+def _wanted(name: str | None, names: tuple[str, ...]) -> tuple[str, ...]:
+    if name == ALL:
+        return names
+    if name not in names:
+        given = "name an experiment" if name is None else f"there is no experiment {name!r}"
+        raise typer.BadParameter(
+            f"{given}; there are {', '.join(names)}, and {ALL}.", param_hint="NAME"
+        )
+    return (name,)
+
+
+def _labels(only: list[str]) -> dict[str, list[str]]:
+    labels: dict[str, list[str]] = {}
+    for text in only:
+        label, equals, value = text.partition("=")
+        if not (label and equals and value):
+            raise typer.BadParameter(f"{text!r} is not LABEL=VALUE.", param_hint="--only")
+        labels.setdefault(label, []).append(value)
+    return labels
+
+
+def _words(unit: Any) -> str:
+    return ", ".join(f"{name}={value}" for name, value in unit.items())
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[Progress]:
+    """Show how many units are done: a bar on a terminal, elsewhere nothing."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = err()
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[last]}", markup=False),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
+        task = shown.add_task(name, total=None, last="")
+
+        def update(done: int, total: int, last: str) -> None:
+            shown.update(task, completed=done, total=total, last=plain(last))
+
+        yield update
+
+
+def _list(experiments: Any) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("name", "source", "what it shows"):
+        table.add_column(heading)
+    for found in experiments:
+        table.add_row(found.name, found.source, found.title)
+    out().print(table)
+
+
+def _show(outcome: Outcome) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from fairpca.experiments.output import CELL_COLUMNS, cell_label, cell_texts, summary
+
+    experiment = outcome.experiment
+    say(f"{experiment.name}: {experiment.title} ({experiment.source})")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("cell")
+    for column in CELL_COLUMNS:
+        table.add_column(column, justify="right", no_wrap=True)
+    for cell in outcome.cells:
+        if experiment.tabulated(cell.labels):
+            table.add_row(*(Text(plain(text)) for text in (cell_label(cell), *cell_texts(cell))))
+    out().print(table)
+    say(*summary(outcome))
+    say(
+        f"{outcome.n_units} units, {outcome.n_cached} of them from the cache; "
+        f"{outcome.seconds:.0f} s of one core in all, {outcome.wall_seconds:.0f} s this time."
+    )
+    if outcome.quick:
+        note("this is the small version: its numbers are not to be compared with the paper's.")
+    for remark, count in outcome.remarks.items():
+        note(f"{remark} ({count} units)")

@@ -1,0 +1,240 @@
+"""`LEACE`: least-squares concept erasure (Belrose et al. 2023), followed by PCA."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from fairpca.data.matrix import check_no_underflow
+from fairpca.estimators.base import (
+    CRITERIA,
+    check_choice,
+    check_enough_directions,
+    check_n_components,
+    dtype_of,
+)
+from fairpca.estimators.cluster import ClusterRows
+from fairpca.estimators.removal import warn_without_variance
+from fairpca.estimators.summarised import SummarisedRows, SummaryProjection
+from fairpca.solvers.leace import erased_components
+from fairpca.solvers.moment_matching import span_of_directions
+from fairpca.summaries.contrasts import Contrast, one_versus_rest
+from fairpca.summaries.moments import Resolution
+
+__all__ = ["LEACE"]
+
+_DENSE_UP_TO = 500
+
+
+class LEACE(SummaryProjection):
+    """The least change of the rows after which no linear reader sees the groups, then PCA.
+
+    The erased rows are r(x) = x − Uᵀ F (x − μ): U spans the groups' mean differences, and F reads
+    off each row how far to move it along them so that E‖r(x) − x‖² is minimal, in every norm at
+    once. The principal axes A of r(x) give the coordinates A (r(x) − μ).
+
+    Time O(n d² + d³), memory O(d²): only the groups' means and one covariance are needed, so rows
+    may come in batches (`partial_fit`), from a cluster, or as a summary (`fit_summary`).
+
+    Parameters
+    ----------
+    n_components : int, float or None, default=2
+        Components to keep; a float in (0, 1) is the share of the erased rows' variance; None keeps
+        all along which they vary, which is erasure and nothing else.
+    method : {"oblique", "orthogonal"}, default="oblique"
+        The least change (LEACE), or the orthogonal projection, whose components are those of
+        :class:`fairpca.MomentMatchingPCA` with ``n_unfair=0``.
+    criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
+        Compare groups over all rows, over rows of positive label, or within each label. The last
+        two need y. The change is always measured over all rows.
+    pos_label : object, default=None
+        The positive label of y; needed unless labels are 0/1, -1/1 or booleans.
+    combine_attributes : {"separate", "intersection"}, default="separate"
+        Several attributes: erase each, or make each combination of labels one group.
+    missing_groups : {"error", "unlabelled"}, default="error"
+        Rows without a label: refuse, or count for the covariance but for no group.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_features_in_)
+        A P, P = I − UᵀF: what `transform` multiplies x − μ with. An oblique map's rows are *not*
+        orthonormal; they are orthogonal to `unfair_subspace_`.
+    axes_ : ndarray of shape (n_components_, n_features_in_)
+        A, orthonormal: where the coordinates lie among the erased rows, for `inverse_transform`,
+        which returns erased rows. With ``method="orthogonal"`` the same as `components_`.
+    unfair_subspace_ : ndarray of shape (n_removed, n_features_in_)
+        U, orthonormal rows; none where the groups' means do not differ.
+    readers_ : ndarray of shape (n_removed, n_features_in_)
+        F, with F Uᵀ = I.
+    mean_ : ndarray of shape (n_features_in_,)
+        μ, the mean of all rows, before and after erasure.
+    explained_variance_ : ndarray of shape (n_components_,)
+        Variance of each coordinate (n − 1 in the denominator), squared units of X; coordinates are
+        uncorrelated.
+    explained_variance_ratio_ : ndarray of shape (n_components_,)
+        The same as a share of the variance of all columns before erasure.
+    change_ : float
+        E‖r(x) − x‖², squared units of X.
+    constraint_violation_ : float
+        ‖A P Uᵀ‖₂ reached.
+    n_components_, groups_, group_counts_, n_samples_seen_, n_features_in_, feature_names_in_
+        As in :class:`fairpca.MomentMatchingPCA`.
+
+    Notes
+    -----
+    With all components LEACE and mean matching are linear images of each other: both keep exactly
+    the linear functions of x whose group means agree. They differ in how these are scaled, hence in
+    which of them are kept when there are fewer.
+
+    **What stays unprotected.** Whatever is not linear: groups of equal means may differ in
+    variance or shape, and boosted trees or a kernel will see it. The guarantee is for the rows
+    fitted; on new rows it holds up to sampling error.
+
+    A covariance may be of any rank. `erase` leaves alone what lies outside the fitted rows' span.
+
+    References
+    ----------
+    .. [1] N. Belrose, D. Schneider-Joseph, S. Ravfogel, R. Cotterell, E. Raff, S. Biderman (2023).
+       LEACE: Perfect linear concept erasure in closed form. NeurIPS. Theorems 4.2 and 4.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca.comparison import LEACE
+    >>> rng = np.random.default_rng(0)
+    >>> group = np.repeat(["a", "b"], 50)
+    >>> X = rng.normal(size=(100, 4)) @ rng.normal(size=(4, 4)) + (group == "a")[:, None]
+    >>> eraser = LEACE(2).fit(X, sensitive_features=group)
+    >>> Z = eraser.transform(X)
+    >>> bool(np.allclose(Z[group == "a"].mean(axis=0), Z[group == "b"].mean(axis=0)))
+    True
+    >>> orthogonal = LEACE(2, method="orthogonal").fit(X, sensitive_features=group)
+    >>> eraser.change_ < orthogonal.change_
+    True
+    """
+
+    _resolution: ClassVar[Resolution] = "pooled"
+
+    def __init__(
+        self,
+        n_components: int | float | None = 2,
+        *,
+        method: Literal["oblique", "orthogonal"] = "oblique",
+        criterion: str = "demographic_parity",
+        pos_label: Any = None,
+        combine_attributes: Literal["separate", "intersection"] = "separate",
+        missing_groups: Literal["error", "unlabelled"] = "error",
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.criterion = criterion
+        self.pos_label = pos_label
+        self.combine_attributes = combine_attributes
+        self.missing_groups = missing_groups
+
+    def erase(self, X: Any) -> Any:
+        """Return the rows with the groups erased, in the columns of X, whatever `n_components`.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix or Dask collection of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            r(x), units of X; of Dask collections the same, lazy.
+        """
+        check_is_fitted(self)
+        kept = np.eye(len(self.mean_)) - self.readers_.T.astype(np.float64) @ self.unfair_subspace_
+        return self._map_rows(X, kept, self.mean_, self._column_names())
+
+    def _axes(self) -> NDArray[Any]:
+        axes: NDArray[Any] = self.axes_
+        return axes
+
+    def _check_parameters(self) -> None:
+        check_choice("method", self.method, ("oblique", "orthogonal"))
+        check_choice("criterion", self.criterion, CRITERIA)
+
+    def _solve(self, seen: SummarisedRows) -> None:
+        moments, X = seen.moments, seen.rows.X
+        unfair = span_of_directions(moments, self._contrasts(seen), ())
+        limit = min(seen.n_rows, X.shape[1])
+        n_components = check_n_components(self.n_components)
+        check_enough_directions(
+            n_components,
+            limit - len(unfair),
+            len(unfair),
+            f"X has n_samples={seen.n_rows} and n_features={X.shape[1]}, so at most {limit} "
+            "directions",
+            "combine groups",
+        )
+        covariance = moments.covariance(ddof=1)
+        total = covariance.trace()
+        if X.shape[0] and not isinstance(seen.rows, ClusterRows):
+            check_no_underflow(X, total)
+        few = isinstance(n_components, int) and n_components < X.shape[1] // 8
+        result = erased_components(
+            covariance,
+            unfair,
+            n_components,
+            oblique=self.method == "oblique",
+            method="lanczos" if few and moments.n_features > _DENSE_UP_TO else "dense",
+            max_components=min(limit, moments.n_features) - len(unfair),
+        )
+        found = result.certificate
+        variances = np.asarray(found["explained_variance"])
+        kept = np.ones(len(variances), dtype=bool)
+        if len(unfair):
+            varied = variances > found["variance_rounding"]
+            if self.n_components is None and varied.any():
+                kept = varied
+            empty = int(np.sum(kept & ~varied))
+            warn_without_variance(
+                empty, int(kept.sum()), len(unfair), remedy="combine groups", stacklevel=6
+            )
+        dtype = dtype_of(X)
+        components = seen.lift(np.asarray(found["functionals"])[kept])
+        axes = seen.lift(result.components[kept])
+        self._store_projection(components, seen.mean, variances[kept], total, dtype)
+        flipped = np.einsum("kd,kd->k", self.components_, components) < 0
+        self.axes_ = np.where(flipped[:, None], -axes, axes).astype(dtype)
+        self.unfair_subspace_ = seen.lift(unfair).astype(dtype)
+        self.readers_ = seen.lift(np.asarray(found["readers"])).astype(dtype)
+        self.change_ = float(np.asarray(found["change"]))
+        self.constraint_violation_ = float(np.asarray(found["constraint_violation"]))
+
+    def _contrasts(self, seen: SummarisedRows) -> list[Contrast]:
+        """Compare groups; of a stream those that have rows so far."""
+        if not seen.attributes:
+            raise ValueError("the summary has no sensitive attribute: there is nothing to erase.")
+        moments = seen.moments
+        strata = () if seen.stratum is None else self._strata_of(seen, seen.stratum)
+        contrasts = one_versus_rest(
+            moments,
+            seen.attributes,
+            stratum=seen.stratum,
+            strata=strata,
+            allow_empty=seen.partial,
+        )
+        both = [c for c in contrasts if c.inside.any() and c.outside.any()]
+        if len(both) < len(contrasts) or not both:
+            warnings.warn(
+                f"{type(self).__name__} has not yet seen rows of all groups to be compared: what "
+                "tells the others apart is not erased.",
+                UserWarning,
+                stacklevel=7,
+            )
+        return both
+
+    def _strata_of(self, seen: SummarisedRows, stratum: str) -> tuple[Any, ...]:
+        levels = seen.moments.levels(stratum)
+        if seen.partial and self.criterion == "equal_opportunity":
+            positive = 1 if self.pos_label is None and set(levels) <= {0, -1} else self.pos_label
+            if positive is not None and positive not in levels:
+                return ()  # so far
+        return self._strata(levels)

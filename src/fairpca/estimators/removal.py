@@ -1,0 +1,169 @@
+"""What estimators share that remove a subspace and keep the most variance of the rest."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import scipy.sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from fairpca.estimators.base import (
+    CheckedRows,
+    LinearProjection,
+    check_enough_directions,
+    check_n_components,
+    dtype_of,
+)
+from fairpca.estimators.cluster import ClusterRows
+from fairpca.solvers.moment_matching import constrained_components
+from fairpca.summaries.base import Floats, GroupSummary, Mask
+
+__all__ = ["SubspaceRemoval", "Summary", "warn_without_variance"]
+
+_PROBED_ROWS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Moments, how to solve for eigenvectors, and the way back from rotated coordinates.
+
+    Parameters
+    ----------
+    moments : GroupSummary
+    solver : str
+        Name of the way, for the user.
+    method : {"dense", "lanczos"}
+        See `constrained_components`.
+    basis : ndarray of shape (d, p) or None
+        Orthonormal columns that the moments are written in; None for the columns of X.
+    origin : ndarray of shape (d,)
+        The point that coordinates are taken from.
+    """
+
+    moments: GroupSummary
+    solver: str
+    method: Literal["dense", "lanczos"]
+    basis: Floats | None
+    origin: Floats
+
+    def lift(self, rows: Floats) -> Floats:
+        """Return row vectors in the original coordinates."""
+        return rows if self.basis is None else rows @ self.basis.T
+
+
+class SubspaceRemoval(LinearProjection):
+    """Base of estimators whose components lead the covariance in the complement of a subspace.
+
+    Subclasses find the subspace and call `_keep`.
+    """
+
+    _remedy: ClassVar[str] = "lower n_unfair"
+    """What to do, beside asking for fewer components, when no directions are left."""
+    n_components: int | float | None
+
+    def _keep(
+        self,
+        rows: CheckedRows,
+        summary: Summary,
+        unfair: Floats,
+        *,
+        strength: float = 1.0,
+        rng: np.random.Generator,
+    ) -> Self:
+        """Find the components and store them; `unfair` has orthonormal rows, as the summary."""
+        moments = summary.moments
+        n, d = rows.X.shape
+        exact = strength == 1
+        available = min(n, d) - (len(unfair) if exact else 0)
+        n_components = check_n_components(self.n_components)
+        check_enough_directions(
+            n_components,
+            available,
+            len(unfair) if exact else 0,
+            f"X has n_samples={n} and n_features={d}, so at most {min(n, d)} directions",
+            self._remedy,
+        )
+        covariance = moments.covariance(ddof=1)
+        result = constrained_components(
+            covariance,
+            n_components,
+            unfair,
+            strength=strength,
+            method=summary.method,
+            max_components=available,
+            rng=rng,
+        )
+        if not result.converged:
+            warnings.warn(
+                f"{type(self).__name__}: {result.reason}; {len(result.components)} components "
+                "were found. Try solver='dense'.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        components = summary.lift(result.components)
+        mean = summary.lift((moments.origin + moments.mean(moments.everything))[None, :])[0]
+        mean += summary.origin
+        variances = np.array(result.certificate["explained_variance"])
+        if len(unfair) and exact:
+            doubtful = variances <= result.certificate["variance_rounding"]
+            empty = doubtful
+            if not isinstance(rows, ClusterRows):  # else it would take another pass
+                empty = without_variance(rows.X, mean, components, doubtful)
+            components, variances = self._told_of(empty, components, variances, len(unfair))
+        self.solver_ = summary.solver
+        self.unfair_subspace_ = summary.lift(unfair).astype(dtype_of(rows.X))
+        self.constraint_violation_ = result.certificate["constraint_violation"]
+        return self._store(rows, components, mean, variances, covariance.trace())
+
+    def _told_of(
+        self, empty: Mask, components: Floats, variances: Floats, removed: int
+    ) -> tuple[Floats, Floats]:
+        """Leave components without variance out of "all", else keep them with a warning."""
+        variances[empty] = 0.0
+        if self.n_components is None and not empty.all():
+            return components[~empty], variances[~empty]
+        warn_without_variance(
+            int(empty.sum()), len(empty), removed, remedy=self._remedy, stacklevel=6
+        )
+        return components, variances
+
+
+def without_variance(X: Any, mean: Floats, components: Floats, chosen: Mask) -> Mask:
+    """Return which of the chosen components the rows do not vary along, but for rounding.
+
+    Read off the rows themselves: a covariance matrix cannot tell rounding from columns whose units
+    are a millionth of another's.
+    """
+    empty = np.zeros(len(components), dtype=bool)
+    if not chosen.any():
+        return empty
+    axes = components[chosen].T
+    squares, size = np.zeros(axes.shape[1]), 0.0
+    for start in range(0, X.shape[0], _PROBED_ROWS):
+        block = X[start : start + _PROBED_ROWS]
+        block = block.toarray() if scipy.sparse.issparse(block) else np.asarray(block)
+        values = np.subtract(block, mean, dtype=np.float64)
+        squares += np.square(values @ axes).sum(axis=0)
+        size += float(np.square(block, dtype=np.float64).sum()) + float(np.square(values).sum())
+    eps = np.finfo(np.float32 if X.dtype == np.float32 else np.float64).eps
+    empty[chosen] = squares <= (32 * eps) ** 2 * size
+    return empty
+
+
+def warn_without_variance(
+    empty: int, total: int, removed: int, *, remedy: str, stacklevel: int
+) -> None:
+    """Warn of components along which the data do not vary: their values are rounding errors."""
+    if empty:
+        warnings.warn(
+            f"{empty} of {total} components hold no variance: once the {removed} directions that "
+            f"tell the groups apart are removed, the data do not vary along more than "
+            f"{total - empty}. What is left is rounding error, which may itself tell the groups "
+            f"apart. Ask for fewer components, or {remedy} (it counts for each comparison of "
+            "groups).",
+            UserWarning,
+            stacklevel=stacklevel,
+        )

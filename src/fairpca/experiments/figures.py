@@ -1,0 +1,161 @@
+"""Figures that several experiments draw."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.express as px
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+from plotly.subplots import make_subplots
+
+from fairpca.experiments.cells import Cell
+from fairpca.report.plots import COLOURS, SYMBOLS
+
+__all__ = ["curves", "metric_scatter", "montage", "point_panels"]
+
+
+def metric_scatter(
+    cells: Sequence[Cell], x: str, y: str, *, where: Mapping[str, Any], label: str = "method"
+) -> go.Figure:
+    """Draw one metric against another, a point per label: ours filled, the printed one hollow.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+    x, y : str
+        Metrics.
+    where : mapping
+        Labels of the cells to draw.
+    label : str
+        What tells the points apart.
+    """
+    chosen: dict[str, dict[str, Cell]] = {}
+    for cell in cells:
+        if all(str(cell.labels.get(name)) == str(value) for name, value in where.items()):
+            chosen.setdefault(str(cell.labels[label]), {})[str(cell.labels["metric"])] = cell
+    figure = go.Figure()
+    for i, (name, by_metric) in enumerate(chosen.items()):
+        if x not in by_metric or y not in by_metric:
+            continue
+        pair = (by_metric[x], by_metric[y])
+        ours = [cell.mean for cell in pair]
+        printed = [cell.published.mean if cell.published else None for cell in pair]
+        for values, symbol, who in ((ours, "circle", "ours"), (printed, "circle-open", "printed")):
+            if None in values:
+                continue
+            figure.add_scatter(
+                x=values[:1],
+                y=values[1:],
+                mode="markers",
+                name=html.escape(name),
+                legendgroup=name,
+                showlegend=symbol == "circle",
+                marker={"symbol": symbol, "size": 10, "color": COLOURS[i % len(COLOURS)]},
+                hovertemplate=f"{html.escape(name)}, {who}<br>{x} = %{{x:.4g}}<br>{y} = %{{y:.4g}}"
+                "<extra></extra>",
+            )
+    figure.update_xaxes(title_text=x)
+    figure.update_yaxes(title_text=y)
+    return figure.update_layout(template="plotly_white")
+
+
+def curves(cells: Sequence[Cell], x: str, metric: str, *, by: str, log: bool = False) -> go.Figure:
+    """Draw a metric over a label's values, a line per value of another label.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+    x : str
+        The label along the axis; its values are numbers.
+    metric : str
+    by : str
+        The label of the lines.
+    log : bool
+        Whether both axes are logarithmic.
+    """
+    figure = go.Figure()
+    chosen = [cell for cell in cells if cell.labels["metric"] == metric and cell.mean is not None]
+    for i, name in enumerate(dict.fromkeys(str(cell.labels[by]) for cell in chosen)):
+        line = [cell for cell in chosen if str(cell.labels[by]) == name]
+        figure.add_scatter(
+            x=[float(cell.labels[x]) for cell in line],
+            y=[cell.mean for cell in line],
+            error_y=None if log else {"array": [cell.sd for cell in line]},
+            mode="lines+markers",
+            name=html.escape(name),
+            line={"color": COLOURS[i % len(COLOURS)]},
+            marker={"symbol": SYMBOLS[i % len(SYMBOLS)], "size": 8},
+        )
+    kind = "log" if log else "linear"
+    figure.update_xaxes(title_text=x, type=kind)
+    figure.update_yaxes(title_text=metric, type=kind)
+    return figure.update_layout(template="plotly_white")
+
+
+def point_panels(panels: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> go.Figure:
+    """Draw points by their first two columns, coloured by group, a panel each, on equal axes.
+
+    Parameters
+    ----------
+    panels : mapping of str to (points, groups)
+        Shapes (n, 2) and (n,).
+    """
+    titles = [html.escape(name) for name in panels]
+    figure = make_subplots(1, len(panels), subplot_titles=titles, shared_yaxes=True)
+    for column, (points, groups) in enumerate(panels.values(), start=1):
+        for i, group in enumerate(np.unique(groups)):
+            rows = points[groups == group]
+            figure.add_scatter(
+                x=np.round(rows[:, 0], 3),
+                y=np.round(rows[:, 1], 3),
+                mode="markers",
+                name=html.escape(f"group {group}"),
+                legendgroup=str(group),
+                showlegend=column == 1,
+                marker={"symbol": SYMBOLS[i], "size": 4, "color": COLOURS[i], "opacity": 0.6},
+                row=1,
+                col=column,
+            )
+    figure.update_xaxes(matches="x")
+    return figure.update_layout(template="plotly_white")
+
+
+def montage(rows: Mapping[str, Sequence[NDArray[Any]]], columns: Sequence[str]) -> go.Figure:
+    """Draw rows of grey images of one size, each row with a name, each column with a title.
+
+    Parameters
+    ----------
+    rows : mapping of str to sequence of ndarray of shape (height, width)
+        Grey values; each image is scaled to its own range.
+    columns : sequence of str
+    """
+    grid = np.vstack([np.hstack([_bytes(image) for image in images]) for images in rows.values()])
+    height, width = next(iter(rows.values()))[0].shape
+    figure = px.imshow(grid, binary_string=True, aspect="equal")
+    figure.update_xaxes(
+        tickvals=[width * (i + 0.5) for i in range(len(columns))],
+        ticktext=[html.escape(name) for name in columns],
+        side="top",
+        showticklabels=True,
+    )
+    figure.update_yaxes(
+        tickvals=[height * (i + 0.5) for i in range(len(rows))],
+        ticktext=[html.escape(name) for name in rows],
+        showticklabels=True,
+    )
+    figure.update_traces(hoverinfo="skip", hovertemplate=None)
+    return figure.update_layout(
+        template="plotly_white", height=max(300, 140 * len(rows)), margin={"l": 140, "t": 60}
+    )
+
+
+def _bytes(image: NDArray[Any]) -> NDArray[np.uint8]:
+    """Scale to 0…255, but for a thin white edge."""
+    low, high = float(image.min()), float(image.max())
+    scaled = np.round(255 * (image - low) / ((high - low) or 1.0)).astype(np.uint8)
+    scaled[-1:], scaled[:, -1:] = 255, 255
+    return scaled

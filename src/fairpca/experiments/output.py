@@ -1,0 +1,200 @@
+"""What an outcome leaves in a folder: tidy CSV files, and one offline page with its figures."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairpca.data.output import make_folder, write_bytes
+from fairpca.experiments.cells import Cell
+from fairpca.experiments.experiment import Row
+from fairpca.experiments.running import Outcome
+from fairpca.experiments.store import Store, versions
+
+__all__ = ["CELL_COLUMNS", "cell_label", "cell_texts", "summary", "write_outcome"]
+
+CELL_COLUMNS = ("published", "ours", "difference", "")
+"""Headings of `cell_texts`."""
+
+_NUMBERS = ("published_mean", "published_sd", "published_text", "mean", "sd", "n", "difference",
+            "inside_two_sd")  # fmt: skip
+
+
+def write_outcome(outcome: Outcome, folder: Path, store: Store) -> list[Path]:
+    """Write ``NAME.csv`` (cells), ``NAME_units.csv`` (every value), ``NAME.html``, ``NAME.json``.
+
+    The last says how it was computed; with the units it makes the results page.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    OutputFileError
+        If the system refuses to write.
+    """
+    make_folder(folder)
+    name = outcome.experiment.name
+    contents = {
+        f"{name}.csv": _table(_cell_rows(outcome.cells)),
+        f"{name}_units.csv": _table(outcome.rows),
+        f"{name}.html": _page(outcome, store),
+        f"{name}.json": json.dumps(_about(outcome), indent=1) + "\n",
+    }
+    for file, text in contents.items():
+        write_bytes(folder / file, text.encode())
+    return [folder / file for file in contents]
+
+
+def _about(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "experiment": outcome.experiment.name,
+        "quick": outcome.quick,
+        "units": outcome.n_units,
+        "failures": len(outcome.failures),
+        "seconds": round(outcome.seconds, 1),
+        "wall_seconds": round(outcome.wall_seconds, 1),
+        "versions": versions(),
+        "remarks": dict(outcome.remarks),
+    }
+
+
+def cell_label(cell: Cell) -> str:
+    """Write the labels of a cell in one line."""
+    return ", ".join(
+        f"{name} = {value}" if _is_number(value) else str(value)
+        for name, value in cell.labels.items()
+        if value not in ("", None)
+    )
+
+
+def cell_texts(cell: Cell) -> tuple[str, str, str, str]:
+    """Write the numbers of a cell: published, ours, difference, and a flag where they differ."""
+    printed, digits = cell.published, cell.digits
+    theirs = difference = ""
+    if printed is not None:
+        theirs = (
+            printed.text if printed.mean is None else _with_sd(printed.mean, printed.sd, digits)
+        )
+    if cell.difference is not None:
+        difference = f"{cell.difference:+.{digits}f}"
+    ours = "not computed" if cell.mean is None else _with_sd(cell.mean, cell.sd, digits)
+    return theirs, ours, difference, "outside 2 sd" if cell.inside is False else ""
+
+
+def summary(outcome: Outcome) -> list[str]:
+    """Say in a few lines how an outcome compares with what is printed; nothing if it is small."""
+    lines: list[str] = []
+    if outcome.quick:
+        return lines
+    if outcome.compared:
+        n = len(outcome.compared)
+        inside = n - len(outcome.outside)
+        lines.append(f"{inside} of {n} published cells are within two published sd.")
+    if outcome.missing:
+        lines.append(f"{len(outcome.missing)} published cells were not computed.")
+    lines += [
+        f"Outside: {cell_label(cell)}: {outcome.experiment.explain(cell)}"
+        for cell in outcome.outside
+    ]
+    return lines
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _with_sd(mean: float, sd: float | None, digits: int) -> str:
+    if mean and abs(mean) < 10**-digits:
+        return f"{mean:.1e}"
+    return f"{mean:.{digits}f}" + ("" if sd is None else f" ({sd:.{digits}f})")
+
+
+def _cell_rows(cells: Iterable[Cell]) -> list[Row]:
+    return [
+        {
+            **cell.labels,
+            "published_mean": None if cell.published is None else cell.published.mean,
+            "published_sd": None if cell.published is None else cell.published.sd,
+            "published_text": None if cell.published is None else cell.published.text,
+            "mean": cell.mean,
+            "sd": cell.sd,
+            "n": cell.n,
+            "difference": cell.difference,
+            "inside_two_sd": cell.inside,
+        }
+        for cell in cells
+    ]
+
+
+def _table(rows: Sequence[Row]) -> str:
+    """Write rows as CSV: labels first, numbers last, seven digits."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    last = [name for name in ("metric", "value", *_NUMBERS) if name in names]
+    columns = [*(name for name in names if name not in last), *last]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(_compact(row.get(name)) for name in columns)
+    return text.getvalue()
+
+
+def _compact(value: Any) -> Any:
+    return f"{value:.7g}" if isinstance(value, float) else value
+
+
+def _page(outcome: Outcome, store: Store) -> str:
+    experiment = outcome.experiment
+    figures = experiment.figures(outcome, store) if experiment.figures else {}
+    parts = [
+        f"<h1>{html.escape(experiment.title)}</h1>",
+        f"<p>{html.escape(experiment.source)}; {_sizes(outcome)}</p>",
+        *(f"<p>{html.escape(line)}</p>" for line in summary(outcome)),
+    ]
+    for i, (title, figure) in enumerate(figures.items()):
+        drawn = figure.to_html(full_html=False, include_plotlyjs=i == 0)
+        parts += [f"<h2>{html.escape(title)}</h2>", drawn]
+    parts += ["<h2>Cells</h2>", _html_table(outcome)]
+    return _FRAME.format(title=html.escape(experiment.title), body="\n".join(parts))
+
+
+def _sizes(outcome: Outcome) -> str:
+    size = "a small version, whose numbers are not the paper's; " if outcome.quick else ""
+    return f"{size}{outcome.n_units} units, {outcome.seconds:.0f} s on one core."
+
+
+def _html_table(outcome: Outcome) -> str:
+    head = "".join(f"<th scope=col>{name}</th>" for name in ("cell", *CELL_COLUMNS))
+    lines = [
+        f"<tr><th scope=row>{html.escape(cell_label(cell))}</th>"
+        + "".join(f"<td>{html.escape(text)}</td>" for text in cell_texts(cell))
+        + "</tr>"
+        for cell in outcome.cells
+        if outcome.experiment.tabulated(cell.labels)
+    ]
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+_FRAME = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>
+body {{ font-family: system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }}
+table {{ border-collapse: collapse; }}
+th, td {{ padding: .15rem .6rem; border-bottom: 1px solid #ddd; text-align: left; }}
+tbody th {{ font-weight: normal; }}
+</style></head><body>
+{body}
+</body></html>
+"""

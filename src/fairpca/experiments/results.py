@@ -1,0 +1,169 @@
+"""A page about outcomes that were written to a folder: nothing in it is typed by hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairpca.experiments.cells import Cell, compare_cells
+from fairpca.experiments.output import cell_label, cell_texts
+from fairpca.experiments.registry import experiment_names, find_experiment
+from fairpca.experiments.running import Outcome
+
+__all__ = ["outcome_sections", "overview", "read_outcome", "read_outcomes", "results_page"]
+
+
+def read_outcomes(folder: Path) -> list[Outcome]:
+    """Return the outcomes that `write_outcome` left in a folder, in the order of the registry."""
+    return [
+        read_outcome(folder, name)
+        for name in experiment_names()
+        if (folder / f"{name}.json").exists()
+    ]
+
+
+def read_outcome(folder: Path, name: str) -> Outcome:
+    """Rebuild an outcome from ``NAME_units.csv`` and ``NAME.json``."""
+    experiment = find_experiment(name)
+    about = json.loads((folder / f"{name}.json").read_text("utf-8"))
+    with (folder / f"{name}_units.csv").open(newline="", encoding="utf-8") as file:
+        rows = [{**row, "value": float(row["value"])} for row in csv.DictReader(file)]
+    return Outcome(
+        experiment=experiment,
+        quick=bool(about["quick"]),
+        rows=tuple(rows),
+        cells=compare_cells(rows, experiment.repeats, experiment.published()),
+        failures=(),
+        remarks=about["remarks"],
+        n_units=int(about["units"]),
+        n_cached=0,
+        seconds=float(about["seconds"]),
+        wall_seconds=float(about["wall_seconds"]),
+    )
+
+
+def results_page(outcomes: Sequence[Outcome]) -> str:
+    """Return Markdown: an overview, then a section per experiment."""
+    lines = ["# Published results, computed again", "", *_PREFACE, "", *overview(outcomes)]
+    for outcome in outcomes:
+        lines += ["", *outcome_sections(outcome)]
+    return "\n".join([*lines, ""])
+
+
+def overview(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return the table of counts and run times."""
+    head = ("experiment", "source", "published cells", "within two sd", "outside", "not computed",
+            "repeats", "minutes of one core")  # fmt: skip
+    return [
+        *_head(head),
+        *(
+            _line(
+                f"[{o.experiment.name}](#{_anchor(o)})",
+                o.experiment.source,
+                len(o.compared) + len(o.missing) or "",
+                len(o.compared) - len(o.outside) if o.compared else "",
+                len(o.outside) if o.compared else "",
+                len(o.missing) if o.compared or o.missing else "",
+                _repeats(o.cells),
+                f"{o.seconds / 60:.1f}",
+            )
+            for o in outcomes
+        ),
+    ]
+
+
+def outcome_sections(outcome: Outcome) -> list[str]:
+    """Return an experiment's section: counts, its table, and what lies outside."""
+    experiment = outcome.experiment
+    lines = [f"({_anchor(outcome)})=", f"## {experiment.source}: {experiment.title}", ""]
+    lines += [f"`fairpca reproduce {experiment.name}`; {outcome.n_units} units of work.", ""]
+    lines += _table(outcome)
+    if outcome.outside:
+        lines += ["", f"**Outside two published standard deviations: {len(outcome.outside)}**", ""]
+        lines += [_outside(outcome, cell) for cell in outcome.outside]
+    if outcome.missing:
+        lines += ["", f"**Printed but not computed: {len(outcome.missing)}**", ""]
+        rows = dict.fromkeys(_row_label(cell.labels, experiment.across) for cell in outcome.missing)
+        lines += [f"- {row}" for row in rows]
+    return lines
+
+
+_PREFACE = (
+    "Made from the files that `fairpca reproduce` wrote, in `benchmarks/results/reproduce/`. Each",
+    "entry is *printed → computed*, or what was computed where nothing is printed; **bold** is",
+    "further from the printed mean than two printed standard deviations. Means over the repeats.",
+)
+
+
+def _table(outcome: Outcome) -> list[str]:
+    """Put the labels in `across` into columns and the others, as far as they vary, into rows."""
+    across = outcome.experiment.across
+    cells = [c for c in outcome.cells if c.mean is not None]
+    cells = [c for c in cells if outcome.experiment.tabulated(c.labels)]
+    columns = list(dict.fromkeys(_column(cell.labels, across) for cell in cells))
+    varying = [
+        name
+        for name in dict.fromkeys(name for cell in cells for name in cell.labels)
+        if name not in across and len({str(cell.labels.get(name)) for cell in cells}) > 1
+    ]
+    rows: dict[tuple[str, ...], dict[str, Cell]] = {}
+    for cell in cells:
+        key = tuple(str(cell.labels.get(name, "")) for name in varying)
+        rows.setdefault(key, {})[_column(cell.labels, across)] = cell
+    most = max((cell.n for cell in cells), default=0)
+    return [
+        *_head((*varying, *columns)),
+        *(
+            _line(
+                *key,
+                *(_entry(found[column], most) if column in found else "" for column in columns),
+            )
+            for key, found in rows.items()
+        ),
+    ]
+
+
+def _entry(cell: Cell, most: int) -> str:
+    printed, ours, _, flag = cell_texts(cell)
+    short = ours.partition(" ")[0]
+    text = f"{printed.partition(' (')[0]} → {short}" if printed else short
+    few = f" ({cell.n})" if cell.n < most else ""
+    return (f"**{text}**" if flag else text) + few
+
+
+def _outside(outcome: Outcome, cell: Cell) -> str:
+    printed, ours, difference, _ = cell_texts(cell)
+    reason = outcome.experiment.explain(cell)
+    return f"- {cell_label(cell)}: printed {printed}, ours {ours}, {difference}. {reason}"
+
+
+def _column(labels: Mapping[str, Any], across: Sequence[str]) -> str:
+    return " ".join(str(labels[name]) for name in across if labels.get(name))
+
+
+def _row_label(labels: Mapping[str, Any], across: Sequence[str]) -> str:
+    return ", ".join(
+        f"{k} {v}" if k == "k" else str(v) for k, v in labels.items() if k not in across
+    )
+
+
+def _repeats(cells: Sequence[Cell]) -> str:
+    counts = {cell.n for cell in cells if cell.n}
+    if not counts:
+        return ""
+    return str(max(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+
+
+def _anchor(outcome: Outcome) -> str:
+    return f"reproduced-{outcome.experiment.name}"
+
+
+def _head(names: Sequence[str]) -> list[str]:
+    return [_line(*names), "|" + "---|" * len(names)]
+
+
+def _line(*texts: object) -> str:
+    return "| " + " | ".join(str(text).replace("|", "\\|") for text in texts) + " |"

@@ -1,0 +1,145 @@
+"""Least-squares concept erasure (LEACE) and the principal axes of what is left.
+
+Among all affine maps r for which no linear reader of r(x) can tell the groups apart (their means
+coincide), r(x) = x − Uᵀ F (x − μ) moves the rows least: minimal E‖r(x) − x‖² in every norm at once.
+The rows of U span the groups' mean differences, F = (U Σ⁺ Uᵀ)⁻¹ U Σ⁺ (Belrose et al. 2023, Theorem
+4.2, whose x − W⁺(WΣ_xz)(WΣ_xz)⁺W(x − μ), W = (Σ^{1/2})⁺, is the same map). With F = U the
+projection is the orthogonal one, which moves them further.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+
+from fairpca.solvers.eigen import dense_eigenpairs, orthonormalize
+from fairpca.solvers.moment_matching import Method, constrained_components, rank_floor
+from fairpca.solvers.result import SolverResult
+from fairpca.summaries.base import Floats, SymmetricForm
+
+__all__ = ["erased_components", "least_squares_readers"]
+
+
+def least_squares_readers(covariance: SymmetricForm, unfair: Floats) -> tuple[Floats, Floats]:
+    """Return F and a basis of the directions along which the data vary.
+
+    Parameters
+    ----------
+    covariance : SymmetricForm
+        Σ of all rows; of any rank.
+    unfair : ndarray of shape (r, d)
+        U, orthonormal rows in the range of Σ.
+
+    Returns
+    -------
+    readers : ndarray of shape (r, d)
+        F, with F Uᵀ = I: the coordinates along U of which each row is relieved.
+    span : ndarray of shape (p, d)
+        Orthonormal rows; p is the rank of Σ to working precision, in units of each column's own
+        spread.
+    """
+    matrix = covariance.dense()
+    spread = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
+    spread[spread == 0] = 1.0
+    matrix /= spread
+    matrix /= spread[:, None]
+    values, vectors = dense_eigenpairs(matrix, len(matrix))
+    floor = rank_floor(len(values)) * max(float(values[0]), np.finfo(np.float64).tiny)
+    varied = values > floor
+    span = np.eye(len(values))
+    if not varied.all():
+        span = np.linalg.qr(spread[:, None] * vectors[:, varied])[0].T
+    # Floored, not cut off: a difference along a direction of hardly any variance is erased too.
+    scaled = vectors.T @ (unfair / spread).T
+    readers = ((scaled / np.maximum(values, floor)[:, None]).T @ vectors.T) / spread
+    inner = readers @ unfair.T
+    return scipy.linalg.solve((inner + inner.T) / 2, readers, assume_a="pos"), span
+
+
+def erased_components(
+    covariance: SymmetricForm,
+    unfair: Floats,
+    n_components: int | float | None,
+    *,
+    oblique: bool = True,
+    method: Method = "dense",
+    max_components: int | None = None,
+    rng: np.random.Generator | None = None,
+) -> SolverResult:
+    """Return the principal axes of the erased rows r(x).
+
+    Parameters
+    ----------
+    covariance : SymmetricForm
+        Σ.
+    unfair : ndarray of shape (r, d)
+        U, orthonormal rows spanning the groups' mean differences.
+    n_components, method, max_components, rng
+        As in `constrained_components`.
+    oblique : bool
+        Whether to erase by the least change, or by the orthogonal projection.
+
+    Returns
+    -------
+    SolverResult
+        `components`: A, orthonormal rows, the axes by descending variance; `objective`: the
+        variance kept, tr(A PΣPᵀ Aᵀ), P = I − UᵀF. Certificates: ``functionals`` AP, whose products
+        with x − μ are the coordinates of r(x), ``readers`` F, ``constraint_violation`` ‖AP Uᵀ‖₂,
+        ``change`` E‖r(x) − x‖², and those of `constrained_components`.
+    """
+    readers, span = unfair, None
+    if oblique and len(unfair):
+        readers, span = least_squares_readers(covariance, unfair)
+    erased = _Erased(covariance, unfair, readers)
+    outside = orthonormalize(readers.T).T if len(readers) else readers  # r(x) − μ is ⟂ to them
+    result = constrained_components(
+        erased, n_components, outside, method=method, max_components=max_components, rng=rng
+    )
+    functionals = result.components - (result.components @ unfair.T) @ readers
+    if span is not None:  # what the data do not vary along is not read, as in any PCA
+        varied = result.certificate["explained_variance"] > result.certificate["variance_rounding"]
+        functionals[varied] = (functionals[varied] @ span.T) @ span
+    functionals -= (functionals @ unfair.T) @ unfair
+    violation = float(np.linalg.norm(functionals @ unfair.T, 2)) if len(unfair) else 0.0
+    return replace(
+        result,
+        certificate={
+            **result.certificate,
+            "functionals": functionals,
+            "readers": readers,
+            "constraint_violation": violation,
+            "change": erased.change(),
+        },
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Erased:
+    """PΣPᵀ, P = I − UᵀF."""
+
+    covariance: SymmetricForm
+    unfair: Floats
+    readers: Floats
+
+    def matmat(self, V: Floats) -> Floats:
+        product = self.covariance.matmat(V - self.readers.T @ (self.unfair @ V))
+        return product - self.unfair.T @ (self.readers @ product)
+
+    def dense(self) -> Floats:
+        matrix = self.covariance.dense()
+        image = matrix @ self.readers.T
+        half = (image - 0.5 * self.unfair.T @ (self.readers @ image)) @ self.unfair
+        matrix -= half
+        matrix -= half.T
+        return matrix
+
+    def trace(self) -> float:
+        image = self.covariance.matmat(self.readers.T)
+        shadow = float(np.einsum("rd,dr->", self.unfair, image))
+        return max(self.covariance.trace() - 2 * shadow + self.change(), 0.0)
+
+    def change(self) -> float:
+        """E‖r(x) − x‖² = tr(FΣFᵀ)."""
+        return float(np.einsum("rd,dr->", self.readers, self.covariance.matmat(self.readers.T)))
