@@ -96,18 +96,25 @@ def index_of(X: Any) -> Any:
     return X.index if hasattr(X, "iloc") else None
 
 
-def all_finite(X: Any) -> bool:
-    """Whether no value is NaN or infinite; the sum tells at once in all but rare cases.
+def all_finite(X: Any, *, squares: bool = False) -> bool:
+    """Whether no value is NaN or infinite; a sum tells at once in all but rare cases.
 
-    X is a NumPy or sparse array, or one of another library.
+    Parameters
+    ----------
+    X : array
+        A NumPy or sparse array, or one of another library.
+    squares : bool
+        Whether the sum of squares, in the precision of X, is to be finite too.
     """
     library = library_of(X)
     if library is not None:
         return bool(library.xp.all(library.xp.isfinite(X)))
+    values = X.data if scipy.sparse.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(X.sum()):
-            return True
-        return bool(np.isfinite(X.data if hasattr(X, "tocsr") else X).all())
+        if squares and values.dtype.kind == "f":
+            axes = list(range(values.ndim))
+            return bool(np.isfinite(np.einsum(values, axes, values, axes, [])))
+        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
 def explain_nonfinite(X: Any, names: Sequence[str] | None, *, first_row: int = 0) -> str:

@@ -80,6 +80,10 @@ class RowSource(ABC):
     def blocks(self, start: int = 0) -> Iterator[RowBlock]:
         """Yield blocks, leaving out the first `start` of them; always cut in the same places."""
 
+    def weighted_rows(self) -> int | None:
+        """Return how many rows have a positive weight, None where only reading would tell."""
+        return self.n_rows
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BlockStream(RowSource):
@@ -150,6 +154,11 @@ class ArraySource(RowSource):
             y=y,
             block_rows=size,
         )
+
+    def weighted_rows(self) -> int | None:
+        """See `RowSource.weighted_rows`."""
+        w = self.sample_weight
+        return self.n_rows if w is None else int(np.count_nonzero(np.asarray(w)))
 
     def blocks(self, start: int = 0) -> Iterator[RowBlock]:
         """See `RowSource.blocks`."""
@@ -236,8 +245,15 @@ class TableRows(RowSource):
         for batch in islice(self._batches(), start, None):
             yield self.roles.split(batch, self._features())
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        columns = self._columns()[1]
+    def weighted_rows(self) -> int | None:
+        """See `RowSource.weighted_rows`; reads the column of weights."""
+        name = self.roles.sample_weight
+        if name is None or self.n_rows is None:
+            return self.n_rows
+        return sum(int(np.count_nonzero(_values(b, name))) for b in self._batches([name]))
+
+    def _batches(self, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+        columns = columns or self._columns()[1]
         if isinstance(self.table, TableSource):
             yield from self.table.blocks(columns, block_rows=self.block_rows)
             return

@@ -143,7 +143,8 @@ def fit_stream(
         if place.number == 0:
             if not place.block:
                 raise ValueError(f"{source.name} has no rows.")
-            place.passes = estimator._passes(place.rows) if source.rereadable else 1
+            counted = int(estimator.summary().counts.sum())  # rows of weight 0 do not count
+            place.passes = estimator._passes(counted) if source.rereadable else 1
         place.number, place.block, place.rows = place.number + 1, 0, 0
     estimator._finish()
     if keeper is not None:
@@ -180,6 +181,8 @@ def _take(
         )
         if first:
             known = source.n_rows if source.rereadable else None
+            if known is not None and estimator.solver == "power":  # it divides them into blocks
+                known = source.weighted_rows()
             estimator._begin(rows, n_rows=known)
             if known is not None:
                 place.passes = estimator._passes(known)

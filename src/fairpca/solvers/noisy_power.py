@@ -22,7 +22,7 @@ from fairpca.solvers.block_products import BlockProducts, orthonormal_columns, s
 from fairpca.solvers.moment_matching import rank_floor, span_of_directions
 from fairpca.solvers.power_settings import Comparison, PowerSettings
 from fairpca.solvers.result import SolverResult
-from fairpca.summaries.base import Cells, Floats, split_into_cells
+from fairpca.summaries.base import Cells, Floats, cell_id, split_into_cells
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.sketch import GroupSketch
 
@@ -106,7 +106,8 @@ class NoisyPower:
         cells = split_into_cells(X, groups, sample_weight, stratum)
         start, n = 0, len(cells.codes)
         # A batch that is one piece shows in its sums whether it is finite, at no cost.
-        if not (self.counting and n and self._piece_end(cells, 0) == n) and not all_finite(X):
+        one_piece = self.counting and n > 0 and self._piece_end(cells, 0) == n
+        if not (one_piece or all_finite(X, squares=True)):
             return False
         while start < n:
             stop = self._piece_end(cells, start)
@@ -114,7 +115,7 @@ class NoisyPower:
             if self.counting:
                 with np.errstate(over="ignore", invalid="ignore"):
                     first = self.first.add_cells(piece)
-                if stop - start == n and not first.is_finite():
+                if one_piece and not first.is_finite():
                     return False
                 self.first = first
             self._add(piece)
@@ -238,11 +239,12 @@ class NoisyPower:
         size = self.settings.pca_block_size
         if self.phase == "unfair_subspace":
             size = self.settings.block_size
+            seen = set(map(cell_id, self.first.keys))
             for i, key in enumerate(cells.keys):
-                if key not in self.first.keys:
+                if cell_id(key) not in seen:
                     where = np.flatnonzero(cells.codes[start + 1 :] == i)
                     stop = min(stop, start + 1 + int(where[0])) if len(where) else stop
-            if cells.keys[cells.codes[start]] not in self.first.keys:
+            if cell_id(cells.keys[cells.codes[start]]) not in seen:
                 return start + 1
         left = size - self.block_rows
         # An extended block ends with the very row it waits for, however rows are batched.
@@ -307,8 +309,8 @@ class NoisyPower:
 
     def _in_batch(self, mask: NDArray[np.bool_], cells: Cells) -> NDArray[np.bool_]:
         """Which of the batch's cells are in a mask of all cells, shape (n_keys,)."""
-        position = {key: i for i, key in enumerate(self.first.keys)}
-        index = np.array([position.get(key, -1) for key in cells.keys])
+        position = {cell_id(key): i for i, key in enumerate(self.first.keys)}
+        index = np.array([position.get(cell_id(key), -1) for key in cells.keys])
         chosen: NDArray[np.bool_] = (index >= 0) & mask[index]
         return chosen
 

@@ -47,7 +47,9 @@ def orthonormalise(A: NDArray[Any]) -> NDArray[Any]:
         return _by_halves(A)
     second = _cholesky_step(A)
     # What one step leaves of non-orthogonality, another removes.
-    return (_by_halves(A) if second is None else second) @ first
+    last = _by_halves(A) if second is None else second
+    R: NDArray[Any] = last @ first
+    return R
 
 
 def _cholesky_step(A: NDArray[Any]) -> NDArray[Any] | None:

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs
 
 from fairpca.data.groups import Attribute, Groups
-from fairpca.summaries.base import CellKey, Cells, Floats, GroupSummary, split_into_cells
+from fairpca.summaries.base import (
+    CellId,
+    CellKey,
+    Cells,
+    Floats,
+    GroupSummary,
+    cell_id,
+    split_into_cells,
+)
 from fairpca.summaries.blocks import (
     REFERENCE_ROWS,
     centered_blocks,
@@ -158,19 +166,20 @@ class GroupSketch(GroupSummary):
         sample = min(REFERENCE_ROWS, max(16, _REFERENCE_VALUES // self.n_features))
         block_origin = reference_point(cells.X, slice(sample))
         origin = self.origin if self.keys else block_origin
-        parts = dict(zip(self.keys, self._cells(), strict=True))
+        parts = self._parts()
         if self.rank == 0:
             for key, cell in _first_moments(cells, block_origin, block_origin - origin):
-                mine = parts.get(key)
-                parts[key] = cell if mine is None else mine.merged(cell, keep_difference=False)
+                _, mine = parts.get(cell_id(key), (key, None))
+                whole = cell if mine is None else mine.merged(cell, keep_difference=False)
+                parts[cell_id(key)] = key, whole
             return self._frozen(cells.attributes, parts, origin)
         order = np.argsort(cells.codes, kind="stable")
         bounds = np.cumsum(np.bincount(cells.codes, minlength=len(cells.keys)))[:-1]
         with np.errstate(over="ignore", invalid="ignore"):  # the caller checks `is_finite`
             for key, rows in zip(cells.keys, np.split(order, bounds), strict=True):
                 block = _Rows(cells, rows, block_origin, block_origin - origin)
-                part = parts.get(key) or _Cell.empty(self.n_features)
-                parts[key] = self._joined(part, block)
+                _, part = parts.get(cell_id(key), (key, _Cell.empty(self.n_features)))
+                parts[cell_id(key)] = key, self._joined(part, block)
         return self._frozen(cells.attributes, parts, origin)
 
     def merge(self, other: GroupSketch) -> GroupSketch:
@@ -186,12 +195,12 @@ class GroupSketch(GroupSummary):
             return other
         if not other.keys:
             return self
-        parts = dict(zip(self.keys, self._cells(), strict=True))
+        parts = self._parts()
         shift = other.origin - self.origin
-        for key, cell in zip(other.keys, other._cells(), strict=True):
+        for name, (key, cell) in other._parts().items():
             moved = replace(cell, mean=cell.mean + shift)
-            mine = parts.get(key)
-            parts[key] = moved if mine is None else self._shortened(mine.merged(moved))
+            _, mine = parts.get(name, (key, None))
+            parts[name] = key, moved if mine is None else self._shortened(mine.merged(moved))
         return self._frozen(self.attributes, parts, self.origin)
 
     def scaled(self, factor: float) -> GroupSketch:
@@ -254,16 +263,12 @@ class GroupSketch(GroupSummary):
         """Rows a factor may have before it is shortened."""
         return _CAPACITY[self.rule] * self.rank
 
-    def _cells(self) -> Iterator[_Cell]:
-        for i, factor in enumerate(self.factors):
-            yield _Cell(
-                int(self.counts[i]),
-                float(self.weights[i]),
-                self.means[i],
-                self.spreads[i],
-                factor,
-                float(self.lost[i]),
-            )
+    def _parts(self) -> _Parts:
+        parts: _Parts = {}
+        for i, (key, factor) in enumerate(zip(self.keys, self.factors, strict=True)):
+            sums = int(self.counts[i]), float(self.weights[i]), self.means[i], self.spreads[i]
+            parts[cell_id(key)] = key, _Cell(*sums, factor, float(self.lost[i]))
+        return parts
 
     def _joined(self, cell: _Cell, block: _Rows) -> _Cell:
         """Add one cell's rows: in one power step where they are many, else by appending."""
@@ -283,14 +288,12 @@ class GroupSketch(GroupSummary):
         factor, dropped = shorten(cell.factor, self.rank, self.rule)
         return replace(cell, factor=factor, lost=cell.lost + dropped)
 
-    def _frozen(
-        self, attributes: tuple[str, ...], parts: dict[CellKey, _Cell], origin: Floats
-    ) -> GroupSketch:
-        cells = list(parts.values())
+    def _frozen(self, attributes: tuple[str, ...], parts: _Parts, origin: Floats) -> GroupSketch:
+        cells = [cell for _, cell in parts.values()]
         return replace(
             self,
             attributes=attributes,
-            keys=tuple(parts),
+            keys=tuple(key for key, _ in parts.values()),
             counts=np.array([c.count for c in cells], dtype=np.int64),
             weights=np.array([c.weight for c in cells]),
             origin=origin,
@@ -349,6 +352,9 @@ class _Cell:
             np.concatenate([p for p in parts if len(p)] or [self.factor]),
             self.lost + other.lost,
         )
+
+
+_Parts = dict[CellId, tuple[CellKey, _Cell]]
 
 
 @dataclass(frozen=True, eq=False)
