@@ -1,7 +1,8 @@
 """Time of eight multigroup vectors against columns and groups, and of later vectors.
 
-Synthetic groups with different decaying spectra; medians; the duality gap relative to the largest
-loss stands beside each time. "after the first" is the mean time of vectors 2 … 8 over the first's.
+Synthetic groups with different decaying spectra; least processor times on one thread; the duality
+gap relative to the largest loss stands beside each time. "after the first" is the mean time of
+vectors 2 … 8 over the first's.
 """
 
 from __future__ import annotations

@@ -3,8 +3,11 @@
 import os
 import re
 import warnings
+from pathlib import Path
 
 from fairpca import __version__
+from fairpca.experiments.levels import levels_page
+from fairpca.experiments.results import read_outcomes, results_page
 
 # Small matrices are slower on many threads, and a gallery is all small matrices.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -56,6 +59,12 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
 }
 warnings.simplefilter("error", RuntimeWarning)  # a gallery must not average nothing
+
+# Pages made from the files that `fairpca reproduce` wrote: no number in them is typed.
+_HERE = Path(__file__).parent
+_OUTCOMES = read_outcomes(_HERE.parent / "benchmarks" / "results" / "reproduce")
+for _name, _page in {"reproduced": results_page, "which_method": levels_page}.items():
+    (_HERE / f"{_name}.md").write_text(_page(_OUTCOMES), encoding="utf-8")
 
 
 def keep_plain_text(app, what, name, obj, options, lines):

@@ -29,7 +29,7 @@ def test_prints_ours_beside_the_printed_numbers_and_writes_them(run, folder):
     assert "small version" in done.stderr
     with (folder / "out" / f"{NAME}.csv").open(newline="") as file:
         cells = list(csv.DictReader(file))
-    assert len(cells) == 14
+    assert len(cells) == 16
     assert float(cells[0]["mean"]) == pytest.approx(11.13, abs=1)
     assert "2 units, 2 of them from the cache" in run().stdout
     assert "2 units, 0 of them from the cache" in run("--fresh").stdout

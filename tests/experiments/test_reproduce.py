@@ -25,6 +25,7 @@ from fairpca.experiments import (
 )
 from fairpca.experiments.cells import compare_cells
 from fairpca.experiments.output import cell_texts, summary, write_outcome
+from fairpca.experiments.store import default_data
 
 
 def squares(unit, store):
@@ -338,7 +339,12 @@ def test_files_hold_every_value_and_every_cell(tmp_path):
     )
     outcome = reproduce(found, cache=tmp_path / "cache", jobs=1)
     files = write_outcome(outcome, tmp_path / "out", Store(tmp_path / "cache"))
-    assert [f.name for f in files] == ["squares.csv", "squares_units.csv", "squares.html"]
+    assert [f.name for f in files] == [
+        "squares.csv",
+        "squares_units.csv",
+        "squares.html",
+        "squares.json",
+    ]
     with files[0].open(newline="") as file:
         cells = list(csv.DictReader(file))
     assert [c["mean"] for c in cells] == ["0.05", "1.05", "4.05"]
@@ -366,7 +372,7 @@ def test_small_version_of_every_experiment(name, tmp_path):
     assert not outcome.failures, outcome.failures[0].details
     assert outcome.rows
     assert not outcome.n_cached
-    write_outcome(outcome, tmp_path / "out", Store(tmp_path / "cache"))
+    write_outcome(outcome, tmp_path / "out", Store(tmp_path / "cache", default_data()))
     assert (tmp_path / "out" / f"{name}.html").stat().st_size > 1000
 
 

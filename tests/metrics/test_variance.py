@@ -103,3 +103,24 @@ def test_share_does_not_depend_on_the_unit(rng, factor, kind):
     X, V = rng.normal(size=(60, 4)), orthonormal(rng, 2, 4)
     expected = explained_variance_ratio(X, V)
     assert explained_variance_ratio(kind(X * factor), V) == pytest.approx(expected, rel=1e-12)
+
+
+def test_equal_rows_keep_nothing_whatever_their_value():
+    for value in (0.0, 1.0, 0.1, 1e300, -7.3e-200):
+        X = np.full((53, 3), value)
+        assert explained_variance_ratio(X, np.eye(3)[:1]) == 0.0
+
+
+def test_weights_count_as_repeated_rows(rng):
+    X, V = rng.normal(size=(40, 4)), np.linalg.qr(rng.normal(size=(4, 2)))[0].T
+    weight = rng.integers(0, 4, 40)
+    repeated = explained_variance_ratio(np.repeat(X, weight, axis=0), V)
+    for scale in (1.0, 1e-200, 1e200):
+        weighted = explained_variance_ratio(X, V, sample_weight=scale * weight)
+        assert weighted == pytest.approx(repeated, rel=1e-12)
+    sparse = explained_variance_ratio(scipy.sparse.csr_array(X), V, sample_weight=weight)
+    assert sparse == pytest.approx(repeated, rel=1e-12)
+    with pytest.raises(ValueError, match=r"only zeros|non-zero"):
+        explained_variance_ratio(X, V, sample_weight=np.zeros(40))
+    with pytest.raises(ValueError, match="Negative"):
+        explained_variance_ratio(X, V, sample_weight=-np.ones(40))

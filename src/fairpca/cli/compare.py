@@ -77,6 +77,14 @@ def compare(
             "--frontier", help="Try further settings of each method, from loose to strict."
         ),
     ] = False,
+    ranks: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="R",
+            help="The page shows what balanced methods lose with 1 to R components; 0 for not.",
+        ),
+    ] = 8,
     time_limit: Annotated[
         float,
         typer.Option(
@@ -162,6 +170,7 @@ def compare(
         methods=tuple(method or DEFAULT),
         frontier=frontier,
         repeats=repeats,
+        n_ranks=0 if no_html else ranks,
         time_limit=time_limit or None,
     )
     arguments = _fit_arguments(

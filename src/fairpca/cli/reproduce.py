@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairpca.cli.console import command, err, note, out, plain, say
+from fairpca.cli.console import command, note, out, plain, say
+from fairpca.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from fairpca.experiments import Outcome
-    from fairpca.experiments.running import Progress
 
 __all__ = ["reproduce"]
 
@@ -92,7 +92,7 @@ def reproduce(
     for each in wanted:
         found = find_experiment(each)
         try:
-            with _bar(each) as progress:
+            with progress_bar() as update:
                 outcome = run(
                     found,
                     quick=quick,
@@ -101,7 +101,7 @@ def reproduce(
                     cache=kept.cache,
                     data=kept.data,
                     fresh=fresh,
-                    progress=progress,
+                    progress=partial(_tell, update, each),
                 )
         except MissingDataError as error:
             if name != ALL:
@@ -142,30 +142,12 @@ def _labels(only: list[str]) -> dict[str, list[str]]:
     return labels
 
 
+def _tell(update: Callable[..., None], name: str, done: int, total: int, last: str) -> None:
+    update(name, done / total, f"{done} of {total}  {last}")
+
+
 def _words(unit: Any) -> str:
     return ", ".join(f"{name}={value}" for name, value in unit.items())
-
-
-@contextmanager
-def _bar(name: str) -> Iterator[Progress]:
-    """Show how many units are done: a bar on a terminal, elsewhere nothing."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = err()
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[last]}", markup=False),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
-        task = shown.add_task(name, total=None, last="")
-
-        def update(done: int, total: int, last: str) -> None:
-            shown.update(task, completed=done, total=total, last=plain(last))
-
-        yield update
 
 
 def _list(experiments: Any) -> None:

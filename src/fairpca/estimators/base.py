@@ -6,6 +6,7 @@ An estimator's ``fit`` tells its story in four verbs: validate, summarise, solve
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -194,6 +195,24 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Z = check_array(as_matrix(Z, user=type(self).__name__), dtype=[np.float64, np.float32])
         self._check_width(Z)
         return affine.apply(Z)
+
+    def _fit_sharing(
+        self,
+        read: dict[Hashable, Any],
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        sample_weight: Any,
+    ) -> Self:
+        """Fit as `fit`, one of several settings of one estimator to the same rows in memory.
+
+        `read` starts empty; a subclass keeps in it what other settings can use again.
+        """
+        fitted: Self = self.fit(
+            X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
+        )
+        return fitted
 
     def _axes(self) -> NDArray[Any]:
         """Return the directions of the original space that unit coordinates stand for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -272,16 +272,32 @@ class DistributionMatchingPCA(LinearProjection):
         list of DistributionMatchingPCA
             Fitted copies by descending `tol`; this estimator is left as it is.
         """
-        models: list[Self] = []
-        setup, known = None, ()
-        for tol in sorted({float(tol) for tol in tols}, reverse=True):
-            model = clone(self).set_params(tol=tol)
-            model._check_parameters()
-            rows = model._validate(X, y, sensitive_features, sample_weight)
-            setup = model._summarise(rows) if setup is None else setup
-            known = model._fit_setup(rows, setup, known)
-            models.append(model)
-        return models
+        read: dict[Hashable, Any] = {}
+        return [
+            clone(self)
+            .set_params(tol=tol)
+            ._fit_sharing(
+                read, X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
+            )
+            for tol in sorted({float(tol) for tol in tols}, reverse=True)
+        ]
+
+    def _fit_sharing(
+        self,
+        read: dict[Hashable, Any],
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        sample_weight: Any,
+    ) -> Self:
+        self._check_parameters()
+        rows = self._validate(X, y, sensitive_features, sample_weight)
+        key = repr(sorted((self.get_params() | {"tol": None}).items()))
+        setup, known = read.get(key, (None, ()))
+        setup = self._summarise(rows) if setup is None else setup
+        read[key] = setup, self._fit_setup(rows, setup, known)
+        return self
 
     def _summarise(self, rows: CheckedRows) -> MatchingSetup:
         setup = MatchingSetup.of(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from fairpca.estimators.base import (
 )
 from fairpca.estimators.cluster import counted_rows, partitioned_rows
 from fairpca.estimators.removal import SubspaceRemoval, Summary
-from fairpca.solvers.moment_matching import unfair_subspace
+from fairpca.solvers.moment_matching import span_of_directions
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.distributed import DistributedRows
 from fairpca.summaries.moments import GroupMoments
@@ -224,6 +224,29 @@ class MomentMatchingPCA(SubspaceRemoval):
             check_no_underflow(rows.X, summary.moments.covariance().trace())
         return self._solve(rows, summary)
 
+    def _fit_sharing(
+        self,
+        read: dict[Hashable, Any],
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        sample_weight: Any,
+    ) -> Self:
+        self._check_parameters()
+        rows = self._validate(X, y, sensitive_features, sample_weight)
+        key = (
+            *(self._choose_solver(*rows.X.shape), bool(self.n_unfair), rows.strata),
+            *(self.criterion, self.combine_attributes, self.missing_groups),
+        )
+        if key not in read:
+            summary = self._summarise(rows)
+            if not summary.moments.is_finite():
+                raise ValueError(explain_nonfinite(rows.X, self._names()))
+            check_no_underflow(rows.X, summary.moments.covariance().trace())
+            read[key] = summary
+        return self._solve(rows, read[key])
+
     def _check_parameters(self) -> None:
         check_n_components(self.n_components)
         check_choice("difference", self.difference, ("second_moment", "covariance"))
@@ -296,15 +319,13 @@ class MomentMatchingPCA(SubspaceRemoval):
             stratum=None if rows.stratum is None else rows.stratum.name,
             strata=rows.strata,
         )
-        unfair = unfair_subspace(
-            moments,
-            contrasts,
-            n_unfair=unfair_per_contrast(self.n_unfair, contrasts),
-            match_mean=self.match_mean,
-            difference=self.difference,
-            method=summary.method,
-            rng=rng,
-        )
+        counts = unfair_per_contrast(self.n_unfair, contrasts)
+        directions = [
+            summary.differences(contrast, m, self.difference, rng)
+            for contrast, m in zip(contrasts, counts, strict=True)
+            if m
+        ]
+        unfair = span_of_directions(moments, contrasts if self.match_mean else (), directions)
         return self._keep(rows, summary, unfair, strength=float(self.strength), rng=rng)
 
 

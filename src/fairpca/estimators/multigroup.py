@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from typing import Literal
+from collections.abc import Hashable
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.estimators.balanced import BalancedProjection, check_tolerance
-from fairpca.estimators.base import check_choice
+from fairpca.estimators.base import check_choice, check_n_components
 from fairpca.solvers.multigroup import VectorSolver, exact_vector, multigroup_vectors
 from fairpca.solvers.multigroup_published import brent_vector, frank_wolfe_vector, sdp_vector
 from fairpca.summaries.base import Floats
@@ -23,6 +24,15 @@ _SOLVERS: dict[str, VectorSolver] = {
     "frank_wolfe": frank_wolfe_vector,
     "sdp": sdp_vector,
 }
+_BY_COMPONENT = (
+    "components_",
+    "explained_variance_",
+    "explained_variance_ratio_",
+    "group_weights_",
+    "incremental_losses_",
+    "duality_gap_",
+    "certified_",
+)
 
 
 class MultigroupPCA(BalancedProjection):
@@ -144,6 +154,31 @@ class MultigroupPCA(BalancedProjection):
         self.tol = tol
         self.combine_attributes = combine_attributes
         self.missing_groups = missing_groups
+
+    def _fit_sharing(
+        self,
+        read: dict[Hashable, Any],
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        sample_weight: Any,
+    ) -> Self:
+        key = repr(sorted((self.get_params() | {"n_components": None}).items()))
+        larger, k = read.get(key), check_n_components(self.n_components)
+        if larger is not None and isinstance(k, int) and k <= larger.n_components_:
+            return self._first_of(larger, k)
+        read[key] = self.fit(
+            X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
+        )
+        return self
+
+    def _first_of(self, larger: Self, k: int) -> Self:
+        """Take the first k components of a fit to the same rows: they are the fit with k."""
+        fitted = {n: v for n, v in vars(larger).items() if n.endswith("_") or n == "_summary"}
+        cut = {name: fitted[name][:k].copy() for name in _BY_COMPONENT}
+        self.__dict__.update({**fitted, **cut, "n_components_": k})
+        return self
 
     def _check_parameters(self) -> None:
         check_choice("solver", self.solver, tuple(_SOLVERS))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
@@ -18,8 +19,14 @@ from fairpca.estimators.base import (
     dtype_of,
 )
 from fairpca.estimators.cluster import ClusterRows
-from fairpca.solvers.moment_matching import constrained_components
+from fairpca.solvers.moment_matching import (
+    Difference,
+    Method,
+    constrained_components,
+    difference_eigenvectors,
+)
 from fairpca.summaries.base import Floats, GroupSummary, Mask
+from fairpca.summaries.contrasts import Contrast
 
 __all__ = ["SubspaceRemoval", "Summary", "warn_without_variance"]
 
@@ -41,13 +48,30 @@ class Summary:
         Orthonormal columns that the moments are written in; None for the columns of X.
     origin : ndarray of shape (d,)
         The point that coordinates are taken from.
+    known : dict
+        Directions found before, which `differences` keeps for other settings.
     """
 
     moments: GroupSummary
     solver: str
-    method: Literal["dense", "lanczos"]
+    method: Method
     basis: Floats | None
     origin: Floats
+    known: dict[Hashable, tuple[int, Floats]] = field(default_factory=dict)
+
+    def differences(
+        self, contrast: Contrast, m: int, difference: Difference, rng: np.random.Generator
+    ) -> Floats:
+        """Return m directions in which groups differ, read off an earlier answer for more.
+
+        As of `difference_eigenvectors`, shape (n_coordinates, ≤ m).
+        """
+        masks = (contrast.inside, contrast.outside, contrast.reference)
+        key = (difference, *(mask.tobytes() for mask in masks))
+        if key not in self.known or self.known[key][0] < m:
+            found = difference_eigenvectors(self.moments, contrast, m, difference, self.method, rng)
+            self.known[key] = (m, found)
+        return self.known[key][1][:, :m]
 
     def lift(self, rows: Floats) -> Floats:
         """Return row vectors in the original coordinates."""

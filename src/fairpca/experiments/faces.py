@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,7 @@ BLOCKS: Mapping[str, tuple[int, ...]] = {
 }
 UNFAIR = (1, 2, 5, 10)
 STEPS = 5  # as in the paper
-N_SPLITS = 5
+N_SPLITS = 10
 _CHOSEN_M, _SHOWN = 2, 6
 
 
@@ -95,7 +95,7 @@ def units(*, quick: bool) -> list[Unit]:
     found: list[Unit] = []
     for split in range(1 if quick else N_SPLITS):
         for dataset in ("orl_faces",) if quick else FILES:
-            base = {"dataset": dataset, "split": split}
+            base: Unit = {"dataset": dataset, "split": split}
             largest = BLOCKS[dataset][0]
             found.append({**base, "method": "PCA", "m": 0, "b": 0})
             found += [
@@ -113,7 +113,7 @@ def compute(unit: Unit, store: Store) -> list[Row]:
     """Fit on the training images, measure on the others."""
     images = load_images(store.path(FILES[str(unit["dataset"])]))
     train, test = _split(images, int(unit["split"]))
-    fitted = store.arrays(_key(unit, store), lambda: _fitted(unit, images, train))
+    fitted = store.arrays(_key(unit, store), partial(_fitted, unit, images, train))
     V, mean = fitted["components"], fitted["mean"]
     Z, Z_test = ((images.X[part] - mean) @ V.T for part in (train, test))
     values = {
@@ -123,7 +123,7 @@ def compute(unit: Unit, store: Store) -> list[Row]:
     }
     if unit["method"] == "FNPM":
         exact = {**unit, "method": "offline", "b": 0}
-        U = store.arrays(_key(exact, store), lambda: _fitted(exact, images, train))
+        U = store.arrays(_key(exact, store), partial(_fitted, exact, images, train))
         values["subspace_error"] = _distance(fitted["unfair_subspace"], U["unfair_subspace"])
     return [{"metric": metric, "value": value} for metric, value in values.items()]
 
@@ -153,10 +153,16 @@ def _fitted(unit: Unit, images: Images, train: NDArray[np.intp]) -> dict[str, Fl
     elif unit["method"] == "offline":
         model = MomentMatchingPCA(k, n_unfair=m)
     else:
-        b = min(b, len(train))
-        options = {"block_size": b, "pca_block_size": len(train), "oversample": 0}
-        steps = {"n_unfair_blocks": STEPS, "n_pca_blocks": STEPS}
-        model = StreamingMomentMatchingPCA(k, n_unfair=m, solver="power", **options, **steps)
+        model = StreamingMomentMatchingPCA(
+            k,
+            n_unfair=m,
+            solver="power",
+            block_size=min(b, len(train)),
+            pca_block_size=len(train),
+            n_unfair_blocks=STEPS,
+            n_pca_blocks=STEPS,
+            oversample=0,
+        )
     model.fit(images.X[train], sensitive_features=images.mark[train])
     found = {"components": model.components_, "mean": model.mean_}
     if unit["method"] != "PCA":
@@ -221,18 +227,23 @@ def _gallery(rows: Mapping[str, Row], store: Store) -> go.Figure:
     first = next(iter(rows.values()))
     images = load_images(store.path(FILES[str(first["dataset"])]))
     train, test = _split(images, int(first["split"]))
-    marked = test[images.mark[test]][: _SHOWN // 2]
-    chosen = np.concatenate([test[~images.mark[test]][: _SHOWN // 2], marked])
+    chosen = np.concatenate([_people(images, test[images.mark[test] == mark]) for mark in (0, 1)])
     X = images.X[chosen]
     lines = {"original": [row.reshape(images.shape) for row in X]}
     for name, row in rows.items():
-        fitted = store.arrays(_key(row, store), lambda row=row: _fitted(row, images, train))
+        fitted = store.arrays(_key(row, store), partial(_fitted, row, images, train))
         for what, subspace in (("kept", "components"), ("erased", "unfair_subspace")):
             part = (X - fitted["mean"]) @ fitted[subspace].T @ fitted[subspace]
             part = part + fitted["mean"] if what == "kept" else part
             lines[f"{what}, {name}"] = [line.reshape(images.shape) for line in part]
     titles = ["without" if not images.mark[i] else "with the mark" for i in chosen]
     return montage(lines, titles)
+
+
+def _people(images: Images, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return one image each of a few people."""
+    first = np.unique(images.person[rows], return_index=True)[1]
+    return rows[np.sort(first)][: _SHOWN // 2]
 
 
 EXPERIMENTS = (

@@ -19,6 +19,7 @@ from fairpca.experiments.cells import Cell
 from fairpca.experiments.experiment import Experiment, Row, Unit
 from fairpca.experiments.figures import metric_scatter
 from fairpca.experiments.moment_methods import (
+    SLOW,
     Fitted,
     apply_fitted,
     fit_method,
@@ -56,7 +57,7 @@ def units(
     components: Sequence[int] = COMPONENTS,
     classifiers: str = "all",
 ) -> list[Unit]:
-    """List the units of a data set: one fit each, the published protocol first."""
+    """List the units of a data set, one fit each: published protocol first, slow methods last."""
     sizes: dict[str, int] = {"rows": _QUICK_ROWS} if quick else {}
     return [
         {
@@ -69,9 +70,11 @@ def units(
             **sizes,
         }
         for protocol in ("published", "honest")
+        for slow in (False, True)
         for split in range(1 if quick else N_SPLITS)
         for k in (components[:1] if quick else components)
         for method in method_names(dataset)
+        if (method in SLOW) == slow
     ]
 
 

@@ -15,7 +15,15 @@ from fairpca.estimators.streaming import StreamingMomentMatchingPCA
 from fairpca.experiments.moment_tables import Representation, Split
 from fairpca.solvers.fair_pca_published import mean_projection
 
-__all__ = ["UNFAIR", "Fitted", "apply_fitted", "fit_method", "method_names", "published_power"]
+__all__ = [
+    "SLOW",
+    "UNFAIR",
+    "Fitted",
+    "apply_fitted",
+    "fit_method",
+    "method_names",
+    "published_power",
+]
 
 Fitted = dict[str, NDArray[np.float64]]
 """``mean`` and orthonormal ``components``, or ``mean`` and a ``map`` of columns, or both parts
@@ -76,6 +84,9 @@ def _multiplicative_weights(split: Split, k: int) -> Fitted:
     used = vectors[:, weights > 1e-12] * weights[weights > 1e-12]  # a rotation of the same rows
     return {"mean": np.zeros(X.shape[1]), "map": used}
 
+
+SLOW = frozenset({"Lee et al. (2022) (1e-3)", "Lee et al. (2022) (1e-6)"})
+"""Methods that may take minutes a fit where there are many rows or columns."""
 
 _PLAIN: Mapping[str, Fit] = MappingProxyType(
     {"PCA": _projected(MomentMatchingPCA, match_mean=False)}

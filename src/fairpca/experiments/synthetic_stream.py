@@ -7,6 +7,7 @@ population's exact answer as rows come in. Sampling error falls as N^(−1/2).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,7 @@ def compute(unit: Unit, store: Store) -> list[Row]:
         }
         values += [{"N": n, "metric": name, "value": value} for name, value in found.items()]
         if unit["seed"] == 0 and str(n) in (_SHOWN, str(sizes[-1])):
-            store.arrays(_drawn_key(unit, n), lambda V=V: _drawn(problem, V))  # type: ignore[misc]
+            store.arrays(_drawn_key(unit, n), partial(_drawn, problem, V))
     return values
 
 
@@ -95,9 +96,14 @@ def _fitted(options: Mapping[str, Any], X: Floats, group: NDArray[np.int64], ste
     """Feed the rows in 100 batches; the power method's blocks fill them exactly."""
     n = len(X)
     stages = 1 if options.get("match_mean") is False else 2
-    power = {"block_size": n // (stages * steps), "oversample": 0}
-    power |= {"n_unfair_blocks": steps, "n_pca_blocks": steps}
-    model = StreamingMomentMatchingPCA(K, **{**options, **power})
+    model = StreamingMomentMatchingPCA(
+        K,
+        block_size=n // (stages * steps),
+        n_unfair_blocks=steps,
+        n_pca_blocks=steps,
+        oversample=0,
+        **options,
+    )
     size = -(-n // 100)
     for start in range(0, n, size):
         part = slice(start, start + size)
@@ -125,7 +131,7 @@ def _figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
     panels = {}
     for row in rows:
         if row["seed"] == 0 and row["method"] in _IN_THE_PAPER and str(row["N"]) == shown:
-            V = store.arrays(_drawn_key(row, int(shown)), lambda row=row: _redrawn(row, shown))
+            V = store.arrays(_drawn_key(row, int(shown)), partial(_redrawn, row, shown))
             panels[str(row["method"])] = (V["Z"], V["group"])
     if panels:
         figures[f"New rows by their two components, after N = {int(shown):,} rows"] = point_panels(

@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight
 
+from fairpca.data.groups import align_to_index
+from fairpca.data.matrix import index_of
 from fairpca.metrics._inputs import checked_loadings, checked_rows
 
 __all__ = ["PafoGaps", "communalities", "explained_variance_ratio", "pafo_gaps"]
@@ -31,7 +34,7 @@ class PafoGaps(NamedTuple):
     fairness: float
 
 
-def explained_variance_ratio(X: Any, components: Any) -> float:
+def explained_variance_ratio(X: Any, components: Any, *, sample_weight: Any = None) -> float:
     """Return the share of the variance of X that the components keep, tr(VᵀΣV) / tr(Σ).
 
     Parameters
@@ -40,6 +43,8 @@ def explained_variance_ratio(X: Any, components: Any) -> float:
         Σ is taken about the mean of these rows, so held-out data may be given.
     components : array-like of shape (n_components, n_features)
         Orthonormal rows. Others are an error: their "share" could exceed one.
+    sample_weight : array-like of shape (n_samples,), optional
+        Non-negative; a row of weight w counts as w rows.
 
     Returns
     -------
@@ -65,18 +70,44 @@ def explained_variance_ratio(X: Any, components: Any) -> float:
         )
     scale = float(abs(rows).max())  # squares must neither overflow nor vanish
     unit = float(np.ldexp(1.0, int(np.frexp(scale)[1]) - 1)) if 0.0 < scale < np.inf else 1.0
+    shares = _shares(sample_weight, X, rows)
+    first = _dense(rows[:1]) / unit  # about a row, so that equal rows leave exactly nothing
+    starts = range(0, rows.shape[0], BLOCK_ROWS)
     mean = np.zeros(rows.shape[1])
-    for start in range(0, rows.shape[0], BLOCK_ROWS):
-        block = rows[start : start + BLOCK_ROWS].astype(np.float64) / unit
-        mean += np.asarray(block.sum(axis=0)).reshape(-1) / rows.shape[0]
+    for start in starts:
+        block = _dense(rows[start : start + BLOCK_ROWS]) / unit - first
+        mean += shares[start : start + BLOCK_ROWS] @ block
     kept = total = 0.0
-    for start in range(0, rows.shape[0], BLOCK_ROWS):
-        block = rows[start : start + BLOCK_ROWS]
-        block = (block.toarray() if scipy.sparse.issparse(block) else block) / unit - mean
-        total += float(np.einsum("ij,ij->", block, block))
+    for start in starts:
+        block = _dense(rows[start : start + BLOCK_ROWS]) / unit - first - mean
+        share = shares[start : start + BLOCK_ROWS]
+        total += float(np.einsum("i,ij,ij->", share, block, block))
         scores = block @ V.T
-        kept += float(np.einsum("ij,ij->", scores, scores))
+        kept += float(np.einsum("i,ij,ij->", share, scores, scores))
     return min(kept / total, 1.0) if total > 0.0 else 0.0
+
+
+def _dense(rows: Any) -> NDArray[np.float64]:
+    dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
+    return np.asarray(dense, dtype=np.float64)
+
+
+def _shares(sample_weight: Any, X: Any, rows: Any) -> NDArray[np.float64]:
+    """Return each row's share of the weight, which is 1/n without weights."""
+    if sample_weight is None:
+        return np.full(rows.shape[0], 1.0 / rows.shape[0])
+    weights: NDArray[np.float64] = _check_sample_weight(
+        align_to_index(sample_weight, index_of(X), "sample_weight"),
+        rows,
+        dtype=np.float64,
+        ensure_non_negative=True,
+    )
+    largest = float(weights.max())
+    if not largest > 0:
+        raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
+    weights = weights / largest  # their sum must not overflow
+    shares: NDArray[np.float64] = weights / weights.sum()
+    return shares
 
 
 def communalities(components: Any) -> NDArray[np.float64]:

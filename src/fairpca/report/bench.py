@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Groups, encode_groups
+from fairpca.data.sampling import balanced_sample
 from fairpca.estimators.methods import PLAIN
 from fairpca.estimators.registry import Facts, Method, Trial
 from fairpca.metrics import (
@@ -22,6 +23,7 @@ from fairpca.metrics import (
     median_bandwidth,
     mmd_permutation_test,
 )
+from fairpca.report.by_rank import RankCurves, prefixes, rank_curves
 from fairpca.report.loadings import communalities
 from fairpca.report.result import MethodResult, Settings
 from fairpca.report.timed_fit import timed_fit
@@ -59,7 +61,7 @@ class Bench:
     def __init__(self, train: Part, test: Part, settings: Settings) -> None:
         self.settings, self.train, self.test = settings, train, test
         groups = encode_groups(test.sensitive, n_samples=len(test.X))
-        self.measured = _subset(groups, settings.max_samples, settings.seed)
+        self.measured = balanced_sample(groups, settings.max_samples, settings.seed)
         self.shown = self.measured[:SHOWN_ROWS]
         plain = PLAIN.build({}, n_components=settings.n_components).fit(train.X)
         self.bandwidth = median_bandwidth(
@@ -111,6 +113,39 @@ class Bench:
             return replace(empty, problem=fitted.problem)
         told = replace(empty, seconds=fitted.seconds, remark=" ".join(fitted.warnings))
         return self._described(told, fitted.model)
+
+    def by_rank(self, method: Method, trial: Trial) -> RankCurves | None:
+        """Measure a method with 1, 2, … components; None where it works with none."""
+        rows = slice(self.settings.max_samples)  # of rows in random order
+        of_train = {name: labels[rows] for name, labels in self.train.sensitive.items()}
+        of_test = {name: labels[self.measured] for name, labels in self.test.sensitive.items()}
+        parts = {
+            "held-out": (self.test.X[self.measured], of_test),
+            "training": (self.train.X[rows], of_train),
+        }
+        problems: list[str] = []
+        models = list(self._longer_and_longer(method, trial, problems))
+        if not models:
+            return None
+        return rank_curves(trial.label, models, parts, problem=" ".join(problems))
+
+    def _longer_and_longer(
+        self, method: Method, trial: Trial, problems: list[str]
+    ) -> Iterator[Any]:
+        """Fit with 1, 2, … components until it fails; nested methods are fitted once."""
+        most = min(self.settings.n_ranks, self._rank)
+        limit = self.settings.time_limit if method.slow else None
+        for r in (most,) if method.nested else range(1, most + 1):
+            model = method.build(trial.parameters, n_components=r, random_state=self.settings.seed)
+            rows = (self.train.X, self.train.label, self.train.sensitive)
+            fitted = timed_fit(model, *rows, limit=limit)
+            if fitted.problem:
+                problems.append(fitted.problem)
+                return
+            if method.nested:
+                yield from prefixes(fitted.model)
+            else:
+                yield fitted.model
 
     def _criterion_options(self, method: Method) -> tuple[str, ...]:
         settings = self.settings
@@ -202,17 +237,3 @@ def _orthonormal(components: NDArray[Any], n_features: int) -> bool:
     if components.ndim != 2 or components.shape[1] != n_features:
         return False
     return bool(np.allclose(components @ components.T, np.eye(len(components)), atol=1e-6))
-
-
-def _subset(groups: Groups, n_rows: int, seed: int) -> NDArray[np.intp]:
-    """Return rows in random order, at most `n_rows`, with every group in proportion."""
-    rng = np.random.default_rng(seed)
-    rows = rng.permutation(groups.n_samples)
-    if groups.n_samples <= n_rows:
-        return rows
-    cells, _ = groups.joint()
-    # The rank of a row within its cell, as a share: the smallest shares make a balanced sample.
-    order = np.argsort(cells[rows], kind="stable")
-    sizes = np.bincount(cells)
-    rank = np.concatenate([np.arange(n) for n in sizes]) / np.repeat(sizes, sizes)
-    return rows[order][np.argsort(rank, kind="stable")[:n_rows]]

@@ -13,18 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairpca.metrics import LeakageScore
-from fairpca.report.loadings import describe_direction, describe_span
 from fairpca.report.result import LINEAR, NON_LINEAR, Comparison, MethodResult
 
 __all__ = [
+    "ABSENT",
     "COLUMNS",
     "Column",
     "columns_of",
-    "communality_rows",
     "headlines",
-    "leakage_rows",
-    "loading_rows",
     "to_table",
 ]
 
@@ -47,6 +43,10 @@ class Column:
         From a result to the number on its first split, NaN where there is none.
     pattern : str
         How it is written.
+    better : int
+        1 where more is better, -1 where less is, 0 where neither.
+    axis : str
+        Its name on an axis; the heading where it is empty.
     needs_label : bool
         Whether it takes a label to predict.
     wide_only : bool
@@ -58,6 +58,8 @@ class Column:
     meaning: str
     value: Callable[[MethodResult], float]
     pattern: str
+    better: int
+    axis: str = ""
     needs_label: bool = False
     wide_only: bool = False
 
@@ -108,6 +110,8 @@ COLUMNS = (
         "Share of the variance of held-out rows that the components keep. More is better.",
         lambda r: 100 * r.variance_ratio,
         "{:.1f}",
+        1,
+        "variance kept, %",
     ),
     Column(
         "mmd_squared",
@@ -116,6 +120,8 @@ COLUMNS = (
         "discrepancy, one kernel for all methods). 0 means no difference.",
         lambda r: r.mmd_squared,
         "{:.4f}",
+        -1,
+        "MMD² between groups",
     ),
     Column(
         "p_value",
@@ -123,6 +129,8 @@ COLUMNS = (
         "How often groups drawn by lot differ as much. Small means the groups do differ.",
         lambda r: r.p_value,
         "{:.3f}",
+        0,
+        "p-value of MMD²",
     ),
     Column(
         "leakage_linear_auc",
@@ -131,6 +139,8 @@ COLUMNS = (
         "curve on rows it was not trained on. Chance is 0.50.",
         lambda r: r.auc(*LINEAR),
         "{:.2f}",
+        -1,
+        "leakage to a linear reader, AUC",
     ),
     Column(
         "leakage_nonlinear_auc",
@@ -138,6 +148,8 @@ COLUMNS = (
         "The same for the better of a kernel classifier and boosted trees. Chance is 0.50.",
         lambda r: r.auc(*NON_LINEAR),
         "{:.2f}",
+        -1,
+        "leakage to a non-linear reader, AUC",
     ),
     Column(
         "accuracy",
@@ -145,6 +157,8 @@ COLUMNS = (
         "Held-out accuracy of a kernel SVM that predicts the label from the components.",
         _of_classifier("accuracy"),
         "{:.3f}",
+        1,
+        "accuracy of a classifier",
         needs_label=True,
     ),
     Column(
@@ -153,6 +167,8 @@ COLUMNS = (
         "Largest difference between groups in how often it predicts the positive label.",
         _of_classifier("demographic_parity_difference"),
         "{:.3f}",
+        -1,
+        "Δ_DP, difference in selection rate",
         needs_label=True,
     ),
     Column(
@@ -161,6 +177,8 @@ COLUMNS = (
         "The same among rows whose label is positive.",
         _of_classifier("equal_opportunity_difference"),
         "{:.3f}",
+        -1,
+        "Δ_EOP, difference in true positive rate",
         needs_label=True,
         wide_only=True,
     ),
@@ -170,6 +188,8 @@ COLUMNS = (
         "Share of its own held-out variance that the worst-described group loses. Less is better.",
         _of_reconstruction("worst"),
         "{:.1f}",
+        -1,
+        "lost of the worst-described group, %",
     ),
     Column(
         "group_error_difference_percent",
@@ -177,40 +197,25 @@ COLUMNS = (
         "Difference between the worst-described and the best-described group in that share.",
         _of_reconstruction("difference"),
         "{:.1f}",
+        -1,
+        "difference in loss between groups, %",
         wide_only=True,
     ),
-    Column("seconds", "fit seconds", "Time to fit.", lambda r: r.seconds, "{:.3f}"),
+    Column(
+        "seconds",
+        "fit seconds",
+        "Time to fit.",
+        lambda r: r.seconds,
+        "{:.3f}",
+        -1,
+        "time to fit, seconds",
+    ),
 )
 
 
 def columns_of(comparison: Comparison) -> tuple[Column, ...]:
     """Return the columns that this comparison has numbers for."""
     return tuple(c for c in COLUMNS if comparison.label is not None or not c.needs_label)
-
-
-def leakage_rows(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return attribute, classifier and measure, then the value ± its spread for each method.
-
-    Each row ends with what guessing would reach.
-    """
-    rows = []
-    first = next((m for m in comparison.main if m.leakage), None)
-    for attribute, scores in (first.leakage if first else {}).items():
-        for classifier, score in scores.items():
-            found = [m.leakage.get(attribute, {}).get(classifier) for m in comparison.main]
-            for measure, chance in (
-                ("balanced_accuracy", score.chance_balanced_accuracy),
-                ("auc", score.chance_auc),
-            ):
-                cells = [ABSENT if f is None else _with_spread(f, measure) for f in found]
-                words = "AUC" if measure == "auc" else measure.replace("_", " ")
-                name = classifier.replace("_", " ")
-                rows.append((attribute, name, words, *cells, f"{chance:.2f}"))
-    return rows
-
-
-def _with_spread(score: LeakageScore, measure: str) -> str:
-    return f"{getattr(score, measure):.2f} ± {getattr(score, measure + '_sd'):.2f}"
 
 
 def headlines(comparison: Comparison) -> list[str]:
@@ -226,34 +231,6 @@ def headlines(comparison: Comparison) -> list[str]:
             f"{comparison.majority_accuracy:.3f}."
         )
     return lines
-
-
-def loading_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
-    """Return method, direction and the features that weigh most in it."""
-    rows = []
-    names = comparison.feature_names
-    for method in comparison.main:
-        if method.problem or not len(method.components):
-            continue
-        kept = method.components[:5] if method.variance_ratio > 0 else ()
-        for k, component in enumerate(kept):
-            rows.append((method.name, f"component {k + 1}", describe_direction(component, names)))
-        if len(method.removed):
-            rows.append((method.name, "removed", describe_span(method.removed, names, 6)))
-    return rows
-
-
-def communality_rows(comparison: Comparison, most: int = 20) -> list[tuple[str, ...]]:
-    """Return feature, then the per cent of its variance kept by each method; best kept first."""
-    found = [m.communalities for m in comparison.main]
-    order = np.argsort(-np.nan_to_num(found[0]), kind="stable")[:most]
-    return [
-        (
-            comparison.feature_names[j],
-            *(ABSENT if not len(c) or math.isnan(c[j]) else f"{100 * c[j]:.0f}" for c in found),
-        )
-        for j in order
-    ]
 
 
 def to_table(comparison: Comparison) -> pa.Table:

@@ -24,6 +24,7 @@ from fairpca.data.roles import TableParts, assign_roles, check_attributes, split
 from fairpca.estimators.methods import chosen
 from fairpca.estimators.registry import Facts, Method, Trial
 from fairpca.report.bench import Bench, Part
+from fairpca.report.by_rank import RankCurves
 from fairpca.report.result import Comparison, MethodResult, Settings
 
 __all__ = ["compare", "compare_parts"]
@@ -140,6 +141,7 @@ def _compare(
     splits += [_measured(bench, trials, tell) for bench, _, _ in benches]
     methods = [_together(found) for found in zip(*splits, strict=True)]
     found = next((m.downstream for m in methods if m.downstream is not None), None)
+    curves = _curves(first, trials, methods) if settings.n_ranks > 0 else ()
     return Comparison(
         title=title,
         methods=tuple(methods),
@@ -158,6 +160,7 @@ def _compare(
         feature_names=names,
         notes=(),
         majority_accuracy=first.majority_accuracy,
+        curves=tuple(curves),
     )
 
 
@@ -211,6 +214,21 @@ def _measured(
         tell.next(trial.label)
         found.append(bench.measure(method, trial, further=further))
     return found
+
+
+def _curves(
+    bench: Bench, trials: Sequence[tuple[Method, Trial, bool]], found: Sequence[MethodResult]
+) -> Iterator[RankCurves]:
+    """Measure plain PCA and the balanced methods with 1, 2, … components on the first split."""
+    balanced = [
+        (method, trial)
+        for (method, trial, further), result in zip(trials, found, strict=True)
+        if method.aim != "hide" and not further and not result.problem
+    ]
+    for method, trial in balanced if len(balanced) > 1 else ():
+        curves = bench.by_rank(method, trial)
+        if curves is not None:
+            yield curves
 
 
 def _together(found: Sequence[MethodResult]) -> MethodResult:

@@ -1,23 +1,26 @@
-"""One self-contained HTML page for a comparison: it works offline, and shows data only as text."""
+"""One self-contained HTML page: it works offline, and shows data only as text.
+
+The page forbids the browser to load anything, and to run any script but its own two.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from importlib import resources
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from fairpca._version import __version__
-from fairpca.report import plots
+from fairpca.estimators.methods import METHODS
+from fairpca.estimators.registry import Method
+from fairpca.report import sheets
 from fairpca.report.bench import N_PERMUTATIONS
-from fairpca.report.cells import (
-    columns_of,
-    communality_rows,
-    headlines,
-    leakage_rows,
-    loading_rows,
-)
+from fairpca.report.cells import columns_of, headlines
+from fairpca.report.panels import panels
 from fairpca.report.result import Comparison
 
 __all__ = ["comparison_page"]
@@ -29,9 +32,8 @@ _ESCAPES = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 def comparison_page(comparison: Comparison) -> str:
     """Return the page as text.
 
-    It holds the tables of numbers, those that the terminal shows among them, and plots of the
-    held-out rows by group. Whatever comes from the data (names of columns, groups, files) is
-    escaped.
+    It holds the tables of numbers, those that the terminal shows among them, and figures with the
+    table behind each. Whatever comes from the data (names of columns, groups, files) is escaped.
 
     Parameters
     ----------
@@ -43,51 +45,71 @@ def comparison_page(comparison: Comparison) -> str:
     str
         HTML, some 5 MB because the plotting library is inside.
     """
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    source = resources.files("fairpca.report").joinpath("templates/comparison.html")
-    template = environment.from_string(source.read_text("utf-8"))
-    figures = [
-        *(
-            (
-                _projection_title(comparison, name),
-                f"Scatter plots of two components, one per method, coloured by {name}.",
-                plots.projections(comparison, name),
-            )
-            for name in comparison.group_counts
-        ),
-        (
-            "How well the group can be told",
-            "Bars of leakage per method; the numbers are in the tables.",
-            plots.leakage_bars(comparison),
-        ),
-        (
-            "Variance kept",
-            "Bars of the share of variance per method; the numbers are in the first table.",
-            plots.variance_bars(comparison),
-        ),
-    ]
-    return template.render(
+    caption = "Methods side by side" if not comparison.audited else "The model and plain PCA"
+    tables = [sheets.loading_sheet(comparison), sheets.communality_sheet(comparison)]
+    return _render(
+        "comparison.html",
         comparison=comparison,
         columns=columns_of(comparison),
-        leakage=leakage_rows(comparison),
         headlines=headlines(comparison),
-        loadings=loading_rows(comparison),
-        communalities=communality_rows(comparison),
-        figures=[
-            (title, about, _script_json(figure.to_json())) for title, about, figure in figures
-        ],
+        methods=sheets.method_sheet(comparison, caption, comparison.main),
+        methods_about=[(m.name, f"{m.about[0].upper()}{m.about[1:]}.") for m in _known(comparison)],
+        panels=panels(comparison),
+        series=list(dict.fromkeys(m.series for m in comparison.methods if not m.problem)),
+        commands=sheets.command_sheet(comparison) if comparison.arguments else None,
+        tables=tables,
+        groups=sheets.group_sheet(comparison),
         n_permutations=N_PERMUTATIONS,
-        plotly=Markup(get_plotlyjs()),  # noqa: S704 - the library's own code
+    )
+
+
+def _known(comparison: Comparison) -> list[Method]:
+    """Return the registered methods that take part."""
+    names = {m.method for m in comparison.methods}
+    return [method for method in METHODS if method.name in names]
+
+
+def _render(template: str, **context: Any) -> str:
+    """Fill a template; text is escaped, and the scripts' sums go into the page's policy."""
+    loader = jinja2.PackageLoader("fairpca.report", "templates")
+    environment = jinja2.Environment(
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        loader=loader,
+    )
+    environment.filters["script_json"] = _script_json
+    scripts = [_lines(text) for text in (get_plotlyjs(), _resource("page.js"))]
+    hashes = " ".join(f"'sha256-{_sum(script)}'" for script in scripts)
+    plotly, own = (Markup(script) for script in scripts)  # noqa: S704 - not from data
+    return environment.get_template(template).render(
+        **context,
+        policy=Markup(_POLICY.format(hashes)),  # noqa: S704
+        style=Markup(_resource("page.css")),  # noqa: S704
+        plotly=plotly,
+        script=own,
         version=__version__,
     )
 
 
-def _projection_title(comparison: Comparison, attribute: str) -> str:
-    most = plots.MOST_GROUPS
-    few = f" (the {most} largest)" if len(comparison.group_counts[attribute]) > most else ""
-    return f"Held-out rows by {attribute}{few}; the large marks are the groups' means"
+_POLICY = (
+    "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+def _resource(name: str) -> str:
+    return resources.files("fairpca.report").joinpath(f"templates/{name}").read_text("utf-8")
+
+
+def _lines(text: str) -> str:
+    """Write line ends as a browser reads them: it sums the text that it has read."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _sum(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _script_json(text: str) -> Markup:

@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
-from plotly.subplots import make_subplots
 
 from fairpca.report.result import LINEAR, NON_LINEAR, Comparison, MethodResult
 
 __all__ = [
     "MOST_GROUPS",
+    "drawn",
     "duality_gaps",
+    "finish",
     "leakage_bars",
     "loss_by_rank",
-    "projections",
-    "variance_bars",
+    "projection",
+    "words",
 ]
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
@@ -41,48 +42,51 @@ _LAYOUT: Mapping[str, Any] = {
 }
 
 
-def projections(comparison: Comparison, attribute: str) -> go.Figure:
-    """Draw held-out rows by their first two components, one panel per method, by group.
+def projection(comparison: Comparison, attribute: str, method: MethodResult) -> go.Figure:
+    """Draw held-out rows by their first two components under one method, by group.
 
-    All panels have the same axes; the larger marks are the groups' means.
+    All methods' figures have the same axes; the larger marks are the groups' means.
     """
-    methods = _measured(comparison)
-    n_columns = min(2, len(methods))
-    n_rows = math.ceil(len(methods) / n_columns)
-    figure = make_subplots(
-        rows=n_rows,
-        cols=n_columns,
-        subplot_titles=[html.escape(m.name) for m in methods],
-        horizontal_spacing=0.1,
-        vertical_spacing=0.3 / n_rows,
-    )
+    figure = go.Figure()
     codes = comparison.shown_groups[attribute]
     levels = list(comparison.group_counts[attribute])
     sizes = np.bincount(codes[codes >= 0], minlength=len(levels))
     shown = sorted(np.argsort(-sizes, kind="stable")[:MOST_GROUPS].tolist())
-    for panel, method in enumerate(methods):
-        for rank, group in enumerate(shown):
-            points = _plane(method.projection[codes == group], rank)
-            place = {"row": panel // n_columns + 1, "col": panel % n_columns + 1}
-            name = html.escape(str(levels[group]))
-            figure.add_trace(_cloud(points, name, rank, legend=panel == 0), **place)
-            if len(points):
-                figure.add_trace(_cloud(points.mean(axis=0)[None], name, rank, mean=True), **place)
-    every = np.vstack([_plane(m.projection, 0) for m in methods])
+    for rank, group in enumerate(shown):
+        points = _plane(method.projection[codes == group], rank)
+        name = words(levels[group])
+        figure.add_trace(_cloud(points, name, rank))
+        if len(points):
+            figure.add_trace(_cloud(points.mean(axis=0)[None], name, rank, mean=True))
+    every = np.vstack([_plane(m.projection, 0) for m in drawn(comparison)])
     for axis, update in enumerate((figure.update_xaxes, figure.update_yaxes)):
         low, high = float(every[:, axis].min()), float(every[:, axis].max())
         margin = 0.05 * (high - low) or 1.0
         update(title_text=f"component {axis + 1}", range=[low - margin, high + margin])
-    layout = {**_LAYOUT, "margin": {"l": 60, "r": 20, "t": 120, "b": 50}}
-    height = 120 + 340 * n_rows
-    # Below the toolbar, which has the topmost 30 pixels.
-    legend: dict[str, Any] = {"orientation": "h"}
-    legend |= {"y": 1 - 40 / height, "yref": "container", "yanchor": "top"}
-    legend |= {"title": {"text": html.escape(attribute)}}
-    return figure.update_layout(**layout, height=height, legend=legend)
+    return finish(figure, 380, words(attribute))
 
 
-def _measured(comparison: Comparison) -> list[MethodResult]:
+def words(text: Any) -> str:
+    """Write text from data so that plotly shows it as it is.
+
+    Examples
+    --------
+    >>> words('<b>5 & "6"</b>')
+    '&lt;b&gt;5 &amp; "6"&lt;/b&gt;'
+    """
+    return html.escape(str(text), quote=False)  # plotly knows no name of the quotation mark
+
+
+def finish(figure: go.Figure, height: int, legend: str = "") -> go.Figure:
+    """Give a figure its fonts and margins, and its legend above the axes but below the toolbar."""
+    layout = {**_LAYOUT, "margin": {"l": 60, "r": 20, "t": 70, "b": 50}, "height": height}
+    place: dict[str, Any] = {"orientation": "h", "y": 1 - 34 / height, "yref": "container"}
+    place |= {"yanchor": "top", "title": {"text": legend}}
+    return figure.update_layout(**layout, legend=place)
+
+
+def drawn(comparison: Comparison) -> list[MethodResult]:
+    """Return the methods that have rows to draw."""
     return [m for m in comparison.main if len(m.projection) and m.variance_ratio > 0]
 
 
@@ -91,19 +95,17 @@ def _plane(Z: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
     return Z[:, :2] if Z.shape[1] > 1 else np.column_stack([Z[:, 0], np.full(len(Z), float(rank))])
 
 
-def _cloud(
-    points: NDArray[np.float64], name: str, rank: int, *, legend: bool = False, mean: bool = False
-) -> go.Scatter:
+def _cloud(points: NDArray[np.float64], name: str, rank: int, *, mean: bool = False) -> go.Scatter:
     marker = {"color": COLOURS[rank], "symbol": SYMBOLS[rank], "size": 6, "opacity": 0.6}
     if mean:
         marker |= {"size": 15, "opacity": 1.0, "line": {"color": "#ffffff", "width": 2}}
     return go.Scatter(
-        x=points[:, 0].tolist(),
-        y=points[:, 1].tolist(),
+        x=[float(f"{x:.5g}") for x in points[:, 0]],
+        y=[float(f"{y:.5g}") for y in points[:, 1]],
         mode="markers",
         name=f"mean of {name}" if mean else name,
         legendgroup=str(rank),
-        showlegend=legend,
+        showlegend=not mean,
         marker=marker,
         hoverinfo="x+y+name",
     )
@@ -111,36 +113,29 @@ def _cloud(
 
 def leakage_bars(comparison: Comparison) -> go.Figure:
     """Draw how well the group can be told, by method and kind of classifier, against chance."""
-    methods = _measured(comparison)
-    names = [html.escape(m.name) for m in methods]
+    methods = drawn(comparison)
     figure = go.Figure()
-    for colour, (kind, classifiers) in zip(
-        COLOURS, {"linear": LINEAR, "non-linear": NON_LINEAR}.items(), strict=False
-    ):
-        heights = [m.auc(*classifiers) for m in methods]
-        figure.add_bar(x=names, y=heights, name=kind, marker_color=colour)
+    kinds = {"linear": LINEAR, "non-linear": NON_LINEAR}
+    for (kind, classifiers), colour, shape in zip(kinds.items(), COLOURS, ("", "/"), strict=False):
+        figure.add_bar(
+            x=[words(m.name) for m in methods],
+            y=[_number(m.auc(*classifiers)) for m in methods],
+            name=kind,
+            marker={"color": colour, "pattern": {"shape": shape}},
+            meta={"series": [m.series for m in methods]},
+        )
     figure.add_hline(y=0.5, line_dash="dash")
     figure.add_annotation(
-        x=1.0, xref="paper", xanchor="left", y=0.5, text=" chance", showarrow=False
-    )
+        x=1.0, xref="paper", xanchor="right", y=0.5, yanchor="bottom", text="chance",
+        showarrow=False,
+    )  # fmt: skip
     figure.update_yaxes(title_text="area under the ROC curve", range=[0, 1])
-    layout = {**_LAYOUT, "margin": {"l": 60, "r": 60, "t": 80, "b": 90}}
-    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
-    return figure.update_layout(**layout, height=430, barmode="group", legend=legend)
+    figure.update_layout(barmode="group")
+    return finish(figure, 430)
 
 
-def variance_bars(comparison: Comparison) -> go.Figure:
-    """Draw the share of the held-out variance that each method keeps."""
-    methods = _measured(comparison)
-    figure = go.Figure(
-        go.Bar(
-            x=[html.escape(m.name) for m in methods],
-            y=[100 * m.variance_ratio for m in methods],
-            marker_color=COLOURS[2],
-        )
-    )
-    figure.update_yaxes(title_text="% of the variance", rangemode="tozero")
-    return figure.update_layout(**_LAYOUT, height=360)
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def loss_by_rank(
@@ -256,7 +251,7 @@ def _line(values: NDArray[np.float64], name: str, method: int, group: int) -> go
         x=list(range(1, len(values) + 1)),
         y=[None if math.isnan(value) else value for value in values.tolist()],
         mode="lines+markers",
-        name=html.escape(name),
+        name=words(name),
         line={"color": colour, "dash": DASHES[group % len(DASHES)]},
         marker={"color": colour, "symbol": SYMBOLS[method % len(SYMBOLS)], "size": 8},
         hovertemplate="%{x}: %{y:.4g}",
@@ -264,7 +259,7 @@ def _line(values: NDArray[np.float64], name: str, method: int, group: int) -> go
 
 
 def _by_number(figure: go.Figure, y: str, x: str, *, logarithmic: bool) -> go.Figure:
-    figure.update_xaxes(title_text=html.escape(x), dtick=1)
+    figure.update_xaxes(title_text=words(x), dtick=1)
     scale = {"type": "log", "exponentformat": "power"} if logarithmic else {"rangemode": "tozero"}
-    figure.update_yaxes(title_text=html.escape(y), **scale)
+    figure.update_yaxes(title_text=words(y), **scale)
     return figure.update_layout(**_LAYOUT, height=430, showlegend=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fairpca.estimators.methods import DEFAULT
 from fairpca.metrics import DownstreamResult, GroupMeasure, LeakageScore
+from fairpca.report.by_rank import RankCurves
 
 __all__ = ["LINEAR", "NON_LINEAR", "Comparison", "MethodResult", "Settings"]
 
@@ -49,6 +50,8 @@ class Settings:
         Try further settings of each method too.
     repeats : int
         Splits of the rows, seeded `seed`, `seed` + 1, and so on.
+    n_ranks : int
+        Losses of balanced methods are measured with 1 to this many components; 0 for not at all.
     time_limit : float or None
         Seconds a method that may take minutes is given for one fit.
     """
@@ -64,6 +67,7 @@ class Settings:
     methods: tuple[str, ...] = DEFAULT
     frontier: bool = False
     repeats: int = 1
+    n_ranks: int = 8
     time_limit: float | None = 120.0
 
 
@@ -192,6 +196,10 @@ class Comparison:
         Held-out accuracy of always naming the label most frequent in training; NaN without one.
     arguments : tuple of str
         The table and its roles as arguments of `fairpca fit`; empty where it is not known.
+    curves : tuple of RankCurves
+        Losses and gaps by number of components, of plain PCA and the balanced methods.
+    audited : str
+        The name of the fitted model that is judged; empty where methods are compared.
     """
 
     title: str
@@ -210,6 +218,8 @@ class Comparison:
     notes: tuple[str, ...]
     majority_accuracy: float = np.nan
     arguments: tuple[str, ...] = ()
+    curves: tuple[RankCurves, ...] = ()
+    audited: str = ""
 
     @property
     def main(self) -> tuple[MethodResult, ...]:

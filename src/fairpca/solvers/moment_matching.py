@@ -28,6 +28,7 @@ __all__ = [
     "Difference",
     "Method",
     "constrained_components",
+    "difference_eigenvectors",
     "rank_floor",
     "span_of_directions",
     "unfair_subspace",
@@ -78,7 +79,7 @@ def unfair_subspace(
     counts = [n_unfair] * len(contrasts) if isinstance(n_unfair, int) else list(n_unfair)
     rng = np.random.default_rng(0) if rng is None else rng
     directions = [
-        _difference_eigenvectors(summary, contrast, m, difference, method, rng)
+        difference_eigenvectors(summary, contrast, m, difference, method, rng)
         for contrast, m in zip(contrasts, counts, strict=True)
         if m
     ]
@@ -181,7 +182,7 @@ def constrained_components(
     )
 
 
-def _difference_eigenvectors(
+def difference_eigenvectors(
     summary: GroupSummary,
     contrast: Contrast,
     m: int,
@@ -189,7 +190,10 @@ def _difference_eigenvectors(
     method: Method,
     rng: np.random.Generator,
 ) -> Floats:
-    """Eigenvectors of M₁ − M₀ (or Σ₁ − Σ₀) largest in magnitude, as columns."""
+    """Return eigenvectors of M₁ − M₀ (or Σ₁ − Σ₀) by descending magnitude, (n_features, ≤ m).
+
+    The first columns for a larger m are those for a smaller one.
+    """
     if difference == "second_moment":
         center = summary.mean(contrast.reference)
         inside = summary.second_moment(contrast.inside, center)

@@ -22,7 +22,7 @@ from fairpca.solvers.two_groups import solve_two
 
 __all__ = ["VectorSolver", "exact_vector", "multigroup_vectors"]
 
-NEWTON_UP_TO = 700
+NEWTON_UP_TO = 1500
 """Up to this many features Newton's method is tried first."""
 
 VectorSolver = Callable[[Floats, Floats, list[Floats]], Balance]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.lapack import dgesv
 
 from fairpca.solvers.balance import Floats, frame_losses, mix
 
@@ -18,8 +19,8 @@ __all__ = ["polish_frame", "refine_frame", "simplex_quadratic"]
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_STEPS = 60
-MAX_NEWTON = 600
-"""Most unknowns of a Newton system."""
+MAX_SINGULAR = 600
+"""Most unknowns of a Newton system that cannot be eliminated."""
 
 
 def refine_frame(H: Floats, frame: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
@@ -100,11 +101,10 @@ def _polish(H: Floats, state: _State, scale: float, *, forgiving: float = 1e-7) 
     best = state
     for _ in range(6):
         model = _Model(H, state)
-        if model.curvature.size > MAX_NEWTON:
+        found = _newton_step(model, state)
+        if found is None or not np.sum(found[1]) > 0:
             break
-        step, multipliers = _newton_step(model, state)
-        if not np.sum(multipliers) > 0:
-            break
+        step, multipliers = found
         frame = model.moved(step)
         state = _State(frame, multipliers / np.sum(multipliers), frame_losses(H, frame))
         if state.worst <= best.worst + 4 * EPS * scale:
@@ -116,19 +116,44 @@ def _polish(H: Floats, state: _State, scale: float, *, forgiving: float = 1e-7) 
     return best
 
 
-def _newton_step(model: _Model, state: _State) -> tuple[Floats, Floats]:
+def _newton_step(model: _Model, state: _State) -> tuple[Floats, Floats] | None:
     binding = np.flatnonzero(state.multipliers > 1e-7)
     J = model.gradients[binding].reshape(binding.size, -1)
-    n, b = J.shape[1], binding.size
+    curvature = model.curvature.reshape(-1)
+    losses = state.losses[binding]
+    size = np.abs(curvature)
+    if np.min(size) > 1e-9 * np.max(size):
+        found = _by_elimination(curvature, J, losses)
+    elif size.size <= MAX_SINGULAR:
+        found = _by_least_squares(curvature, J, losses)
+    else:
+        return None
+    multipliers = np.zeros_like(state.multipliers)
+    multipliers[binding] = np.maximum(found[1], 0.0)
+    return found[0].reshape(model.curvature.shape) @ model.inner.T, multipliers
+
+
+def _by_elimination(curvature: Floats, J: Floats, losses: Floats) -> tuple[Floats, Floats]:
+    """Solve curvature·Δ + Jᵀν = 0, JΔ + losses = z, Σ ν = 1 for Δ and ν: first for ν."""
+    bent = J / curvature
+    b = len(losses)
+    system = np.zeros((b + 1, b + 1))
+    system[:b, :b] = bent @ J.T
+    system[:b, b] = system[b, :b] = 1.0
+    nu = np.linalg.lstsq(system, np.append(losses, 1.0), rcond=1e-13)[0][:b]
+    return -nu @ bent, nu
+
+
+def _by_least_squares(curvature: Floats, J: Floats, losses: Floats) -> tuple[Floats, Floats]:
+    """Solve the same where curvature vanishes: all unknowns at once, the shortest solution."""
+    n, b = len(curvature), len(losses)
     system = np.zeros((n + b + 1, n + b + 1))
-    system[range(n), range(n)] = model.curvature.reshape(-1)
+    system[range(n), range(n)] = curvature
     system[:n, n : n + b], system[n : n + b, :n] = J.T, J
     system[n : n + b, -1] = system[-1, n : n + b] = -1.0
-    right = np.concatenate([np.zeros(n), -state.losses[binding], [-1.0]])
+    right = np.concatenate([np.zeros(n), -losses, [-1.0]])
     solution = np.linalg.lstsq(system, right, rcond=1e-13)[0]
-    multipliers = np.zeros_like(state.multipliers)
-    multipliers[binding] = np.maximum(solution[n : n + b], 0.0)
-    return solution[:n].reshape(model.curvature.shape) @ model.inner.T, multipliers
+    return solution[:n], solution[n : n + b]
 
 
 class _Model:
@@ -172,43 +197,39 @@ class _Model:
 def simplex_quadratic(K: Floats, h: Floats) -> Floats:
     """Maximise hᵀν − ½νᵀKν over the simplex, K positive semi-definite; shape (n,).
 
-    Interior point first, then exactly on the support it finds.
+    By an active set: maximise on a support, drop what would be negative, add what gains most. Every
+    iterate is feasible and gains, so where rounding makes it cycle the last one is still good.
     """
     n = len(h)
-    if n == 1:
-        return np.ones(1)
     scale = max(float(np.max(np.abs(K))), float(np.ptp(h)), 1e-300)
     K, h = K / scale, (h - np.max(h)) / scale
-    nu, slack = np.full(n, 1.0 / n), np.full(n, 1.0)
-    level = 0.0
-    for _ in range(40):
-        centre = 0.1 * float(nu @ slack) / n
-        dual_residual = K @ nu - h - slack + level
-        matrix = np.zeros((n + 1, n + 1))
-        matrix[:n, :n] = K + np.diag(slack / nu)
-        matrix[:n, n] = matrix[n, :n] = 1.0
-        right = np.append(-dual_residual - slack + centre / nu, 1.0 - np.sum(nu))
-        move = np.linalg.solve(matrix, right)
-        d_nu = move[:n]
-        d_slack = (centre - slack * d_nu) / nu - slack
-        length = min(1.0, 0.995 / max(np.max(-d_nu / nu), np.max(-d_slack / slack), 1e-300))
-        nu, slack, level = nu + length * d_nu, slack + length * d_slack, level + length * move[n]
-        if float(nu @ slack) <= 1e-13 and float(np.max(np.abs(dual_residual))) <= 1e-12:
-            break
-    return _on_support(K, h, nu, slack)
+    best = int(np.argmax(h - K.diagonal() / 2))
+    support, nu = [best], np.eye(n)[best]
+    for _ in range(4 * n):
+        target, level = _on_support(K, h, support)
+        if target[support].min() > 0:
+            nu = target
+            gains = h - K @ nu - level
+            if gains.max() <= 1e-13:
+                break
+            support.append(int(np.argmax(gains)))
+            continue
+        falling = [i for i in support if target[i] <= 0]
+        lengths = [float(nu[i] / (nu[i] - target[i])) if nu[i] > 0 else 0.0 for i in falling]
+        nu = nu + min(lengths) * (target - nu)
+        support.remove(falling[int(np.argmin(lengths))])
+    nu = np.maximum(nu, 0.0)
+    return np.asarray(nu / nu.sum())
 
 
-def _on_support(K: Floats, h: Floats, nu: Floats, slack: Floats) -> Floats:
-    """Solve the optimality conditions exactly where ν outweighs its slack; keep ν if that fails."""
-    support = np.flatnonzero(nu > slack)
-    nu = np.maximum(nu, 0.0) / np.sum(np.maximum(nu, 0.0))
-    size = support.size
+def _on_support(K: Floats, h: Floats, support: list[int]) -> tuple[Floats, float]:
+    """Return the maximiser with Σ ν = 1 and ν = 0 outside the support, and its multiplier."""
+    size = len(support)
     matrix = np.zeros((size + 1, size + 1))
     matrix[:size, :size] = K[np.ix_(support, support)]
+    matrix[range(size), range(size)] += 1e-14  # groups may repeat one another
     matrix[:size, size] = matrix[size, :size] = 1.0
-    solved = np.linalg.lstsq(matrix, np.append(h[support], 1.0), rcond=None)[0][:size]
-    if size == 0 or np.min(solved) < 0:
-        return nu
-    exact = np.zeros_like(nu)
-    exact[support] = solved / np.sum(solved)
-    return exact
+    solved = dgesv(matrix, np.append(h[support], 1.0))[2]
+    target = np.zeros(len(h))
+    target[support] = solved[:size]
+    return target, float(solved[size])

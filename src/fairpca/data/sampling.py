@@ -1,0 +1,76 @@
+"""Rows in parts that hold every group in proportion: folds, and samples of at most so many rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils.multiclass import type_of_target
+
+from fairpca.data.groups import Groups
+
+__all__ = ["balanced_sample", "group_folds"]
+
+Rows = NDArray[np.intp]
+
+
+def group_folds(
+    groups: Groups, y: Any, n_folds: int, random_state: int | None
+) -> Iterator[tuple[Rows, Rows]]:
+    """Split rows into folds with every group, and every label in it, in proportion.
+
+    Parameters
+    ----------
+    groups : Groups
+        Several attributes count by their combinations.
+    y : ndarray of shape (n_samples,) or None
+        Labels. Where they are numbers on a scale, or too many to be spread, groups alone count.
+    n_folds : int
+        At least 2.
+    random_state : int or None
+        Shuffles; None is a fixed seed.
+
+    Yields
+    ------
+    train, test : ndarray of int
+
+    Raises
+    ------
+    ValueError
+        If there are fewer rows than folds.
+    """
+    n = groups.n_samples
+    if n < n_folds:
+        raise ValueError(f"cv={n_folds} folds need as many rows at least; there are {n}.")
+    cells = groups.joint()[0] if groups.attributes else np.zeros(n, dtype=np.intp)
+    if y is not None and type_of_target(y) in ("binary", "multiclass"):
+        labels = np.unique(y, return_inverse=True)[1].reshape(-1)
+        by_label = np.unique(cells * (labels.max() + 1) + labels, return_inverse=True)[1]
+        by_label = by_label.reshape(-1)  # cells of one group stay side by side
+        if np.bincount(by_label).max() >= n_folds and len(set(by_label)) * n_folds <= n:
+            cells = by_label
+    if np.bincount(cells).max() < n_folds:  # nothing to be spread evenly
+        cells = np.zeros(n, dtype=np.intp)
+    seed = 0 if random_state is None else random_state
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():  # what a small group means for the result is told there
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        yield from folds.split(np.zeros(n), cells)
+
+
+def balanced_sample(groups: Groups, n_rows: int, random_state: int) -> Rows:
+    """Return rows in random order, at most `n_rows`, with every group in proportion."""
+    rng = np.random.default_rng(random_state)
+    rows = rng.permutation(groups.n_samples)
+    if groups.n_samples <= n_rows:
+        return rows
+    cells, _ = groups.joint()
+    # The rank of a row within its cell, as a share: the smallest shares make a balanced sample.
+    order = np.argsort(cells[rows], kind="stable")
+    sizes = np.bincount(cells)
+    rank = np.concatenate([np.arange(n) for n in sizes]) / np.repeat(sizes, sizes)
+    return rows[order][np.argsort(rank, kind="stable")[:n_rows]]

@@ -1,0 +1,308 @@
+"""Settings fitted to the training rows of one fold and judged on the others."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from fairpca.data.groups import Groups, label_key
+from fairpca.data.sampling import balanced_sample
+from fairpca.estimators.base import LinearProjection
+from fairpca.estimators.moment_matching import MomentMatchingPCA
+from fairpca.metrics import explained_variance_ratio
+from fairpca.model_selection.sample import Rows, Sample, take_rows
+from fairpca.model_selection.targets import HeldOut, TargetMeasure
+
+__all__ = ["FoldTask", "Judging", "Outcome", "judge_fold"]
+
+
+@dataclass(frozen=True, eq=False)
+class Judging:
+    """How settings are judged; see `FairnessTargetCV`.
+
+    Parameters
+    ----------
+    target : TargetMeasure or callable
+    scoring : callable or None
+    bandwidth, classifier, pos_label, max_samples, seed
+    front_takes, final_takes : frozenset of str
+        Names of the metadata that the steps in front, and the last one, ask for.
+    """
+
+    target: TargetMeasure | Callable[..., float]
+    scoring: Callable[..., float] | None
+    bandwidth: Any
+    classifier: Any
+    pos_label: Any
+    max_samples: int
+    seed: int
+    front_takes: frozenset[str] = frozenset()
+    final_takes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class FoldTask:
+    """One fold, one preprocessing, and the settings of the last step to be judged after it.
+
+    Parameters
+    ----------
+    front : Pipeline or None
+        The steps before the last one, unfitted.
+    settings : sequence of (int, str, estimator)
+        Position in the grid, name of the last step, and that step, unfitted.
+    train, test : ndarray of int
+    fold : int
+        The fold's number.
+    """
+
+    front: Any
+    settings: Sequence[tuple[int, str, Any]]
+    train: Rows
+    test: Rows
+    fold: int
+
+
+@dataclass(eq=False)
+class Outcome:
+    """What became of one setting in one fold.
+
+    Parameters
+    ----------
+    setting, fold : int
+    kept, unfairness : float
+        NaN where they could not be had.
+    fit_seconds, score_seconds : float
+    problem : str
+        Why it could not be fitted.
+    unmeasured : str
+        Why unfairness is undefined.
+    told : list of str
+        Warnings on the way.
+    """
+
+    setting: int
+    fold: int
+    kept: float = np.nan
+    unfairness: float = np.nan
+    fit_seconds: float = np.nan
+    score_seconds: float = np.nan
+    problem: str = ""
+    unmeasured: str = ""
+    told: list[str] = field(default_factory=list)
+
+
+def judge_fold(task: FoldTask, sample: Sample, how: Judging) -> list[Outcome]:
+    """Fit every setting of a task to its training rows, and judge it on the others."""
+    train, test = sample.take(task.train), sample.take(task.test)
+    outcomes = {i: Outcome(i, task.fold) for i, _, _ in task.settings}
+    front, told = None, list[str]()
+    X_train, X_test = train.X, test.X
+    if task.front is not None:
+        try:
+            with _collected(told):
+                front = clone(task.front)
+                X_train = front.fit_transform(X_train, train.y, **train.metadata(how.front_takes))
+                X_test = front.transform(X_test)
+        except ValueError as error:
+            for outcome in outcomes.values():
+                outcome.problem = str(error)
+            return list(outcomes.values())
+    inner = replace(train, X=X_train), replace(test, X=X_test)
+    absent = _absent(sample.groups, train.groups, test.groups, how.target)
+    plain = _plain_pca(inner[0])
+    read: dict[Hashable, Any] = {}
+    for i, name, model in sorted(task.settings, key=_most_first):
+        outcome = outcomes[i]
+        outcome.told += told
+        with _collected(outcome.told):
+            _judge(outcome, name, model, read, inner, (front, test), how, absent, plain)
+    return list(outcomes.values())
+
+
+def _judge(
+    outcome: Outcome,
+    name: str,
+    model: Any,
+    read: dict[Hashable, Any],
+    inner: tuple[Sample, Sample],
+    outer: tuple[Any, Sample],
+    how: Judging,
+    absent: str,
+    plain: Callable[[int], NDArray[Any]],
+) -> None:
+    train, test = inner
+    start = time.perf_counter()
+    try:
+        model = _fit(model, train, how.final_takes, read)
+        outcome.fit_seconds = time.perf_counter() - start
+        whole = model if outer[0] is None else Pipeline([*outer[0].steps, (name, model)])
+        outcome.kept = _kept(whole, model, test, outer[1], how)
+    except ValueError as error:
+        outcome.problem = str(error)
+        return
+    start = time.perf_counter()
+    if absent:
+        outcome.unmeasured = absent
+    else:
+        try:
+            outcome.unfairness = _unfairness(whole, model, train, test, outer[1], how, plain)
+        except ValueError as error:
+            outcome.unmeasured = str(error)
+        if np.isnan(outcome.unfairness) and not outcome.unmeasured:
+            outcome.unmeasured = "the measure is undefined there (NaN)"
+    outcome.score_seconds = time.perf_counter() - start
+
+
+def _fit(model: Any, train: Sample, takes: frozenset[str], read: dict[Hashable, Any]) -> Any:
+    """Fit the last step; settings of one method share what they read off the rows."""
+    model = clone(model)
+    metadata = train.metadata(takes)
+    if isinstance(model, LinearProjection):
+        shared = {"sensitive_features": None, "sample_weight": None, **metadata}
+        of_class = read.setdefault(type(model).__qualname__, {})
+        return model._fit_sharing(of_class, train.X, train.y, **shared)
+    return model.fit(train.X, train.y, **metadata)
+
+
+def _kept(whole: Any, model: Any, test: Sample, raw: Sample, how: Judging) -> float:
+    if how.scoring is not None:
+        return float(how.scoring(whole, raw.X, raw.y))
+    if not hasattr(model, "components_"):
+        raise TypeError(
+            f"{type(model).__name__} has no components_ to take the variance kept from: pass "
+            "scoring=, a function of (estimator, X, y) that is larger the better."
+        )
+    V = np.asarray(model.components_, dtype=np.float64)
+    if np.allclose(V @ V.T, np.eye(len(V)), atol=1e-5):
+        return explained_variance_ratio(test.X, model.components_, sample_weight=test.sample_weight)
+    # An oblique map, such as least-squares erasure: what its coordinates vary by.
+    varies = _total_variance(test.X, test.sample_weight)
+    kept = _total_variance(model.transform(test.X), test.sample_weight)
+    return kept / varies if varies > 0 else 0.0
+
+
+def _total_variance(X: Any, sample_weight: Any) -> float:
+    rows = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+    mean = np.average(rows, axis=0, weights=sample_weight)
+    return float(np.average(np.square(rows - mean), axis=0, weights=sample_weight).sum())
+
+
+def _unfairness(
+    whole: Any,
+    model: Any,
+    train: Sample,
+    test: Sample,
+    raw: Sample,
+    how: Judging,
+    plain: Callable[[int], NDArray[Any]],
+) -> float:
+    if not isinstance(how.target, TargetMeasure):
+        return float(how.target(whole, raw.X, raw.y, raw.sensitive_features))
+    counted = np.ones(test.groups.n_samples, dtype=bool)
+    if test.sample_weight is not None:
+        counted = test.sample_weight > 0
+    used = np.arange(train.groups.n_samples)
+    if how.target.needs_label and train.groups.n_samples > how.max_samples:
+        used = balanced_sample(train.groups, how.max_samples, how.seed)
+    Z, Z_train = np.asarray(model.transform(test.X)), np.asarray(model.transform(train.X))[used]
+    values = []
+    for attributes, labelled in _alike(test.groups):
+        rows = np.flatnonzero(counted & labelled)
+        if how.target.sampled and len(rows) > how.max_samples:
+            sampled = balanced_sample(attributes.take(rows), how.max_samples, how.seed)
+            rows = rows[np.sort(sampled)]
+        seen = HeldOut(
+            model=model,
+            X=take_rows(test.X, rows),
+            Z=Z[rows],
+            Z_train=Z_train,
+            groups={a.name: _labels(a.levels)[a.codes[rows]] for a in attributes.attributes},
+            y=take_rows(test.y, rows),
+            y_train=None if train.y is None else train.y[used],
+            sample_weight=take_rows(test.sample_weight, rows),
+            plain=plain,
+            bandwidth=how.bandwidth,
+            classifier=how.classifier,
+            pos_label=how.pos_label,
+            seed=how.seed,
+        )
+        values.append(how.target.value(seen))
+    return float(how.target.several(values))
+
+
+def _alike(groups: Groups) -> Iterator[tuple[Groups, NDArray[np.bool_]]]:
+    """Put attributes together whose labels are known for the same rows."""
+    by_rows: dict[bytes, list[Any]] = {}
+    for attribute in groups.attributes:
+        by_rows.setdefault((attribute.codes >= 0).tobytes(), []).append(attribute)
+    for attributes in by_rows.values():
+        yield Groups(tuple(attributes), groups.n_samples), attributes[0].codes >= 0
+
+
+def _labels(levels: Sequence[Any]) -> NDArray[Any]:
+    labels = np.empty(len(levels), dtype=object)
+    labels[:] = levels
+    return labels
+
+
+def _absent(everyone: Groups, train: Groups, test: Groups, target: Any) -> str:
+    """Say which group has too few rows in a fold to be compared; nothing where none has."""
+    least = target.min_rows if isinstance(target, TargetMeasure) else 1
+    for i, attribute in enumerate(everyone.attributes):
+        for level in attribute.levels:
+            for part, where, need in ((train, "training", 1), (test, "held-out", least)):
+                there = part.attributes[i]
+                counts = dict(zip(map(label_key, there.levels), there.counts, strict=True))
+                found = counts.get(label_key(level), 0)
+                if found < need:
+                    return f"group {level!r} of {attribute.name!r} has {found} {where} rows there"
+    return ""
+
+
+def _plain_pca(train: Sample) -> Callable[[int], NDArray[Any]]:
+    """Return a function from a number of components to the training rows under plain PCA."""
+    known: dict[int, NDArray[Any]] = {}
+
+    def projected(k: int) -> NDArray[Any]:
+        if k not in known:
+            model = MomentMatchingPCA(k, match_mean=False)
+            model.set_output(transform="default")
+            known[k] = model.fit(train.X, sample_weight=train.sample_weight).transform(train.X)
+        return known[k]
+
+    return projected
+
+
+def _most_first(setting: tuple[int, str, Any]) -> tuple[float, ...]:
+    """Order settings so that each can use the answer before it: nested ones from the largest."""
+    model = setting[2]
+    sizes = []
+    for name in ("n_unfair", "n_components", "tol"):
+        value = getattr(model, name, 0)
+        value = sum(value.values()) if isinstance(value, Mapping) else value
+        number = isinstance(value, int | float | np.number) and value == value
+        sizes.append(-float(value) if number else -np.inf)
+    return tuple(sizes)
+
+
+@contextmanager
+def _collected(told: list[str]) -> Iterator[None]:
+    """Collect warnings once each instead of showing them."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        text = str(warning.message)
+        hidden = issubclass(warning.category, DeprecationWarning | FutureWarning)
+        if not hidden and text not in told:
+            told.append(text)

@@ -1,0 +1,95 @@
+"""What cross-validation found, as a table in scikit-learn's form, and what has to be told of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fairpca.model_selection.folds import Outcome
+from fairpca.model_selection.rule import SettingChoice
+
+__all__ = ["cross_validation_table", "tell_about"]
+
+_SHOWN = 3
+
+
+def cross_validation_table(
+    settings: Sequence[Mapping[str, Any]],
+    outcomes: Sequence[Sequence[Outcome]],
+    choice: SettingChoice,
+) -> dict[str, Any]:
+    """Return `cv_results_`; outcomes are by setting, then fold."""
+    table: dict[str, Any] = {"params": list(settings)}
+    for name in sorted({name for setting in settings for name in setting}):
+        column: Any = np.ma.MaskedArray(np.empty(len(settings), dtype=object), mask=True)
+        for i, setting in enumerate(settings):
+            if name in setting:
+                column[i] = setting[name]
+        table[f"param_{name}"] = column
+    for name, field in (("variance", "kept"), ("unfairness", "unfairness")):
+        values = np.array([[getattr(o, field) for o in row] for row in outcomes])
+        for fold in range(values.shape[1]):
+            table[f"split{fold}_test_{name}"] = values[:, fold]
+    for name, field in (("fit_time", "fit_seconds"), ("score_time", "score_seconds")):
+        seconds = np.array([[getattr(o, field) for o in row] for row in outcomes])
+        table[f"mean_{name}"] = seconds.mean(axis=1)
+        table[f"std_{name}"] = seconds.std(axis=1)
+    kept = np.array([[o.kept for o in row] for row in outcomes])
+    n, error = choice.n_measured, choice.standard_error
+    with np.errstate(invalid="ignore"):
+        spread = np.where(n == 1, 0.0, error * np.sqrt(np.maximum(n - 1, 0)))
+    table |= {
+        "mean_test_variance": choice.kept,
+        "std_test_variance": kept.std(axis=1),
+        "mean_test_unfairness": choice.unfairness,
+        "std_test_unfairness": spread,
+        "se_test_unfairness": error,
+        "upper_test_unfairness": choice.upper,
+        "n_measured": n,
+        "meets_target": choice.meets,
+        "rank_test_score": choice.rank,
+    }
+    return table
+
+
+def tell_about(outcomes: Sequence[Sequence[Outcome]], who: str) -> list[str]:
+    """Warn, once for each kind, of what went wrong in folds; return all of it.
+
+    Raises
+    ------
+    ValueError
+        If nothing at all could be fitted, or measured.
+    """
+    flat = [o for row in outcomes for o in row]
+    if all(o.problem for o in flat):
+        raise ValueError(f"{flat[0].problem} (So it is with every setting, in every fold.)")
+    if all(o.problem or o.unmeasured for o in flat):
+        first = next(o.unmeasured for o in flat if o.unmeasured)
+        raise ValueError(f"the target could not be measured in any fold: {first}.")
+    found: list[str] = []
+    for field, what in (
+        ("problem", "could not be fitted, which rules their settings out"),
+        ("unmeasured", "leave the target undefined (NaN); the other folds decide"),
+    ):
+        affected = [o for o in flat if getattr(o, field)]
+        if affected:
+            reasons = dict.fromkeys(f"{getattr(o, field)} (fold {o.fold})" for o in affected)
+            found.append(f"{len(affected)} of {len(flat)} fits {what}: {_few(list(reasons))}.")
+    told: dict[str, int] = {}
+    for outcome in flat:
+        for text in outcome.told:
+            told[text] = told.get(text, 0) + 1
+    if told:
+        often = [f"{text} ({n} of {len(flat)} fits)" for text, n in told.items()]
+        found.append(f"warnings within folds: {_few(often)}")
+    for text in found:
+        warnings.warn(f"{who}: {text}", UserWarning, stacklevel=4)
+    return found
+
+
+def _few(texts: Sequence[str]) -> str:
+    more = f"; and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return "; ".join(text.rstrip(".") for text in texts[:_SHOWN]) + more

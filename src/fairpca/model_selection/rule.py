@@ -1,0 +1,183 @@
+"""The rule that chooses among settings: most variance among those that surely meet the target.
+
+A setting meets the target when its unfairness, averaged over folds, plus one standard error is at
+most the limit: the one-standard-error rule, turned so that chance does not count as fairness.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["SettingChoice", "check_limit", "check_standard_errors", "choose_setting"]
+
+Floats = NDArray[np.float64]
+_TIE = 1e-9
+"""Relative difference in variance that is rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class SettingChoice:
+    """Which setting was chosen, and what is known of each.
+
+    Parameters
+    ----------
+    index : int
+        The chosen setting; the one nearest to the target where none meets it.
+    met : bool
+        Whether the chosen setting meets the target.
+    kept : ndarray of shape (n_settings,)
+        Mean over folds of what is maximised; NaN where a fold could not be fitted.
+    unfairness : ndarray of shape (n_settings,)
+        Mean over the folds measured; NaN where there is none.
+    standard_error : ndarray of shape (n_settings,)
+        Of that mean: standard deviation over folds / √(folds); infinite with a single fold.
+    upper : ndarray of shape (n_settings,)
+        The mean and the standard errors asked for; what is compared with the limit.
+    meets : ndarray of bool, shape (n_settings,)
+        Whether each setting meets the target.
+    n_measured : ndarray of int, shape (n_settings,)
+        Folds in which unfairness was defined.
+    rank : ndarray of int, shape (n_settings,)
+        1 for the chosen setting; then those that meet the target by variance, then the others by
+        their distance from it.
+    """
+
+    index: int
+    met: bool
+    kept: Floats
+    unfairness: Floats
+    standard_error: Floats
+    upper: Floats
+    meets: NDArray[np.bool_]
+    n_measured: NDArray[np.intp]
+    rank: NDArray[np.intp]
+
+
+def choose_setting(
+    kept: Any, unfairness: Any, limit: float, *, standard_errors: float = 1.0
+) -> SettingChoice:
+    """Choose the setting that keeps most among those whose unfairness is within a limit.
+
+    Parameters
+    ----------
+    kept : array-like of shape (n_settings, n_folds)
+        What to maximise, such as the share of held-out variance kept; NaN where a setting could
+        not be fitted, which rules it out.
+    unfairness : array-like of shape (n_settings, n_folds)
+        What to limit; NaN where it is undefined, which leaves the other folds to judge by.
+    limit : float
+        The largest unfairness allowed.
+    standard_errors : float, default=1.0
+        How many standard errors are added to the mean before it is compared with the limit; 0
+        compares the mean itself.
+
+    Returns
+    -------
+    SettingChoice
+        Settings that keep equally much are told apart by their unfairness, then by their order.
+
+    Raises
+    ------
+    ValueError
+        If shapes or numbers are unsuitable, or no setting was both fitted and measured.
+
+    References
+    ----------
+    .. [1] L. Breiman, J. H. Friedman, R. A. Olshen, C. J. Stone (1984). Classification and
+       Regression Trees. Wadsworth. Section 3.4.3 (the 1 SE rule).
+
+    Examples
+    --------
+    The second setting is fair on average only by luck: its folds differ widely.
+
+    >>> kept = [[0.9, 0.9], [0.8, 0.8], [0.6, 0.6]]
+    >>> unfairness = [[0.30, 0.32], [0.02, 0.16], [0.05, 0.07]]
+    >>> choose_setting(kept, unfairness, 0.1).index
+    2
+    >>> choose_setting(kept, unfairness, 0.1, standard_errors=0).index
+    1
+    """
+    K, U = _checked(kept, unfairness)
+    limit, errors = check_limit(limit), check_standard_errors(standard_errors)
+    known = ~np.isnan(U)
+    n = known.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(known, U, 0.0).sum(axis=1) / n
+        squares = np.where(known, U - mean[:, None], 0.0) ** 2
+        spread = np.sqrt(squares.sum(axis=1) / (n - 1) / n)
+    spread = np.where(n == 1, np.inf, spread)
+    upper = mean + errors * spread if errors > 0 else mean
+    average = K.mean(axis=1)
+    usable = np.isfinite(average) & ~np.isnan(mean)
+    if not usable.any():
+        raise ValueError("no setting was both fitted and measured, so none can be chosen.")
+    meets = usable & (upper <= limit)
+    rank = _ranks(average, mean, upper, usable, meets)
+    best = int(np.argmin(rank))
+    return SettingChoice(best, bool(meets[best]), average, mean, spread, upper, meets, n, rank)
+
+
+def _ranks(
+    kept: Floats,
+    mean: Floats,
+    upper: Floats,
+    usable: NDArray[np.bool_],
+    meets: NDArray[np.bool_],
+) -> NDArray[np.intp]:
+    """Return 1 for the best setting and so on; equal variance counts as such despite rounding."""
+    kept = np.where(usable, kept, -np.inf)
+    if meets.any():
+        top = float(np.max(kept[meets]))
+        kept = np.where(meets & (kept >= top - _TIE * abs(top)), top, kept)
+    first = np.where(meets, -kept, np.where(np.isnan(upper), np.inf, upper))
+    second = np.where(meets, mean, np.where(np.isnan(mean), np.inf, mean))
+    third = np.where(meets, 0.0, -kept)
+    group = np.where(meets, 0, np.where(usable, 1, 2))
+    order = np.lexsort((np.arange(len(kept)), third, second, first, group))
+    rank = np.empty(len(kept), dtype=np.intp)
+    rank[order] = np.arange(1, len(kept) + 1)
+    return rank
+
+
+def _checked(kept: Any, unfairness: Any) -> tuple[Floats, Floats]:
+    K, U = np.asarray(kept, dtype=np.float64), np.asarray(unfairness, dtype=np.float64)
+    if K.ndim != 2 or K.shape != U.shape or not K.size:
+        raise ValueError(
+            "kept and unfairness must have the same shape (n_settings, n_folds), and not be empty; "
+            f"got {K.shape} and {U.shape}."
+        )
+    return K, U
+
+
+def check_limit(limit: Any) -> float:
+    """Return the limit as a float.
+
+    Raises
+    ------
+    ValueError
+        If it is no finite number.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int | float | np.number):
+        raise ValueError(f"limit must be a number, the largest unfairness allowed; got {limit!r}.")
+    if not math.isfinite(limit):
+        raise ValueError(f"limit must be finite; got {limit!r}.")
+    return float(limit)
+
+
+def check_standard_errors(value: Any) -> float:
+    """Return the number of standard errors as a float.
+
+    Raises
+    ------
+    ValueError
+        If it is no finite number of at least 0.
+    """
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not 0 <= value < np.inf:
+        raise ValueError(f"standard_errors must be a number of at least 0; got {value!r}.")
+    return float(value)

@@ -1,0 +1,138 @@
+"""Rows with all that belongs to them, in one order, to be cut into folds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight, _num_samples
+
+from fairpca.data.dask_input import is_dask
+from fairpca.data.frames import without_stored_index
+from fairpca.data.groups import Groups, align_to_index, encode_groups
+from fairpca.data.matrix import index_of
+
+__all__ = ["Floats", "Rows", "Sample", "gather_sample", "take_rows"]
+
+Rows = NDArray[np.intp]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows with all that belongs to them, in one order.
+
+    Parameters
+    ----------
+    X : ndarray, sparse array or frame of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,) or None
+    sensitive_features : object
+        As the estimator takes them.
+    sample_weight : ndarray of shape (n_samples,) or None
+    groups : Groups
+        What unfairness is measured between.
+    """
+
+    X: Any
+    y: NDArray[Any] | None
+    sensitive_features: Any
+    sample_weight: Floats | None
+    groups: Groups
+
+    def take(self, rows: Rows) -> Sample:
+        """Return the chosen rows."""
+        X, y, features, weight = (
+            take_rows(part, rows)
+            for part in (self.X, self.y, self.sensitive_features, self.sample_weight)
+        )
+        return Sample(X, y, features, weight, self.groups.take(rows))
+
+    def metadata(self, names: frozenset[str]) -> dict[str, Any]:
+        """Return what a step asks for, as keyword arguments of its `fit`."""
+        known = {
+            "sensitive_features": self.sensitive_features,
+            "sample_weight": self.sample_weight,
+        }
+        return {k: v for k, v in known.items() if k in names and v is not None}
+
+
+def gather_sample(
+    X: Any, y: Any, sensitive_features: Any, sample_weight: Any, final: Any, user: str
+) -> Sample:
+    """Bring all that belongs to the rows into X's order, checked but for the values of X.
+
+    Parameters
+    ----------
+    X, y, sensitive_features, sample_weight
+        As of `FairnessTargetCV.fit`.
+    final : estimator
+        Says what to do with missing labels and several attributes.
+    user : str
+        Who asks, for messages.
+
+    Raises
+    ------
+    ValueError
+        If lengths or index labels do not fit, or there are no groups.
+    TypeError
+        If X is a Dask collection.
+    """
+    if is_dask(X):
+        raise TypeError(
+            f"{user} takes no Dask collection: it reads rows fold by fold. Pass X.compute() if it "
+            "fits in memory, or a sample of the rows."
+        )
+    native = nw.from_native(without_stored_index(X), pass_through=True)
+    native = native.collect() if isinstance(native, nw.LazyFrame) else native
+    if isinstance(native, nw.DataFrame):
+        X = native.to_native()
+    else:
+        X = X.tocsr() if scipy.sparse.issparse(X) else np.asanyarray(X)
+    index, n = index_of(X), _num_samples(X)
+    if n < 2:
+        raise ValueError(f"X has n_samples={n}: give at least two rows, to fit and to judge on.")
+    groups = encode_groups(
+        sensitive_features,
+        n_samples=n,
+        index=index,
+        missing=getattr(final, "missing_groups", "error"),
+        combine=getattr(final, "combine_attributes", "separate"),
+    )
+    if isinstance(sensitive_features, Mapping):
+        features: Any = {
+            name: align_to_index(column, index, f"sensitive_features[{name!r}]")
+            for name, column in sensitive_features.items()
+        }
+    else:
+        features = align_to_index(sensitive_features, index, "sensitive_features")
+    if sample_weight is not None:
+        sample_weight = _check_sample_weight(
+            align_to_index(sample_weight, index, "sample_weight"),
+            np.broadcast_to(0.0, (n, 1)),
+            dtype=np.float64,
+            ensure_non_negative=True,
+        )
+    if y is not None:
+        y = np.asarray(align_to_index(y, index, "y"))
+        if y.shape[:1] != (n,):
+            raise ValueError(f"y has shape {y.shape}, X has {n} rows: give one label a row.")
+    return Sample(X, y, features, sample_weight, groups)
+
+
+def take_rows(values: Any, rows: Rows) -> Any:
+    """Return the chosen rows of anything that holds one entry a row; None stays None."""
+    if values is None:
+        return None
+    if isinstance(values, Mapping):
+        return {name: take_rows(column, rows) for name, column in values.items()}
+    if isinstance(values, np.ndarray) or scipy.sparse.issparse(values):
+        return values[rows]
+    native = nw.from_native(values, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame | nw.Series):
+        return native[rows.tolist()].to_native()
+    return [values[i] for i in rows]
