@@ -121,7 +121,7 @@ class StreamEstimator(LinearProjection):
         if self.n_passes is not None or self.block_size is None:
             return int(self.n_passes or 1)
         # Extended blocks may need more; they come to an end with the last pass.
-        return max(1, 2 * -(-self._stream.rows_needed() // n_rows))
+        return max(1, 2 * -(-self._stream.rows_needed() // max(1, n_rows)))
 
     def _another_pass(self) -> bool:
         """Whether the power method wants the same rows again."""
