@@ -5,7 +5,8 @@
 
 Medians over seeds of ε_f and ε_o (against the population's exact answer) and of the CPU time, which
 other work on the machine disturbs least. "bare" is the paper's Algorithms 3 and 4 in a dozen lines
-of NumPy, with no checks and no variances; its time is the unit. Writes ``benchmarks/results/streaming_same_rows.md``.
+of NumPy, with no checks and no variances; its time is the unit. Writes
+``benchmarks/results/streaming_same_rows.md``.
 """
 
 from __future__ import annotations
