@@ -463,13 +463,6 @@ def test_true_is_not_one(rng, solver):
                                atol=1e-8)  # fmt: skip
 
 
-def test_dask_collections_are_sent_to_fit(rng):
-    da = pytest.importorskip("dask.array")
-    X, group, _ = make(rng, n=60)
-    with pytest.raises(TypeError, match="Give a Dask collection to fit"):
-        StreamingMomentMatchingPCA(2).partial_fit(da.from_array(X, 20), sensitive_features=group)
-
-
 @pytest.mark.parametrize("options", [{}, {"block_size": 40}])
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
 def test_power_keeps_out_of_a_batch_it_cannot_sum(rng, options, value):
