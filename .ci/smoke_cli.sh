@@ -16,6 +16,8 @@ say compare --n-components 2
 [ -s fairpca-report.html ]
 say compare credit.csv --sensitive age_group --label credit --method all --repeats 2
 say fit credit.csv --sensitive age_group -o model.fairpca
+say report model.fairpca credit.csv --label credit --html audit.html
+[ -s audit.html ]
 say transform model.fairpca new.parquet -o fair.csv
 [ "$(wc -l <fair.csv)" -eq 21 ]
 say transform model.fairpca new.parquet -o fair.npy

@@ -1,6 +1,6 @@
 """Distribution matching on the published splits, beside the loadings its authors published.
 
-    python benchmarks/distribution_author_splits.py                 # all: an hour on a busy core
+    python benchmarks/distribution_author_splits.py                 # all: half an hour on one core
     python benchmarks/distribution_author_splits.py --quick         # COMPAS, one split, loose tol
 
 For every data set, k in {2, 10} and tol in {1e-3, 1e-6}: variance kept and MMD² on the training and
@@ -32,6 +32,7 @@ SHARED = Path(os.environ.get("FAIRPCA_SHARED", HERE.parents[1] / "shared"))
 OUT = HERE / "results" / "distribution_author_splits"
 FIELDS = ("dataset", "k", "tol", "split", "ours_var", "ours_mmd", "ours_test_var", "ours_test_mmd",
           "theirs_var", "theirs_mmd", "theirs_test_var", "theirs_test_mmd",
+          "ours_var_at_theirs", "ours_mmd_at_theirs",
           "converged", "seconds", "evaluations", "start")  # fmt: skip
 Row = dict[str, Any]
 
@@ -60,20 +61,33 @@ def one(dataset: str, k: int, tol: float, split: int, data: Any) -> Row:
     X, s = data["X_train"][split], data["s_train"][split]
     X_test, s_test = data["X_test"][split], data["s_test"][split]
     start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the table says what was reached
-        model = DistributionMatchingPCA(k, tol=tol).fit(X, sensitive_features=s)
+    model = fitted(X, s, k, tol)
     seconds = time.perf_counter() - start
     row: Row = {"dataset": dataset, "k": k, "tol": tol, "split": split, "seconds": seconds}
     row |= {"converged": model.converged_, "evaluations": model.n_evaluations_}
     row |= {"start": model.start_}
     sigma = model.bandwidth_
-    for name, V in (("ours", model.components_.T), ("theirs", published(dataset, k, tol, split))):
+    theirs = published(dataset, k, tol, split)
+    for name, V in (("ours", model.components_.T), ("theirs", theirs)):
         if V is not None:
             row[f"{name}_var"], row[f"{name}_mmd"] = measures(X, s, V, sigma)
             test = measures(X_test, s_test, V, sigma)
             row[f"{name}_test_var"], row[f"{name}_test_mmd"] = test
+    if theirs is not None:
+        reached = row["theirs_mmd"]
+        as_strict = fitted(X, s, k, reached) if reached < row["ours_mmd"] <= tol else model
+        measured = measures(X, s, as_strict.components_.T, sigma)
+        row["ours_var_at_theirs"], row["ours_mmd_at_theirs"] = measured
     return row
+
+
+def fitted(
+    X: NDArray[np.float64], s: NDArray[np.float64], k: int, tol: float
+) -> DistributionMatchingPCA:
+    """Fit; the table says what was reached."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return DistributionMatchingPCA(k, tol=tol).fit(X, sensitive_features=s)
 
 
 def report(rows: list[Row]) -> None:
@@ -87,13 +101,14 @@ def report(rows: list[Row]) -> None:
         "# Distribution matching on the published splits",
         "",
         *describe(1),
-        "- Means over the splits that were run; σ, %Var and MMD² as published. "
-        "`splits no worse`: train MMD² no larger than theirs (or within tol) and train %Var at "
-        "least theirs − 0.02.",
+        "- Means over the splits that were run; σ, %Var and MMD² as published. `at theirs`: ours "
+        "with the MMD² that theirs reached on the same split as bound. `splits no worse`: there, "
+        "train %Var at least theirs − 0.02 and MMD² no larger.",
         "",
         "| data | k | tol | splits | ours: train %Var | MMD² | test %Var | MMD² | "
-        "authors: train %Var | MMD² | test %Var | MMD² | splits no worse | s a split |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "authors: train %Var | MMD² | test %Var | MMD² | ours at theirs: train %Var | "
+        "splits no worse | s a split |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for key in dict.fromkeys((r["dataset"], r["k"], r["tol"]) for r in rows):
         lines.append(_line(key, [r for r in rows if (r["dataset"], r["k"], r["tol"]) == key]))
@@ -108,9 +123,11 @@ def _line(key: tuple[str, int, float], rows: list[Row]) -> str:
             form = "{:.2f}" if part.endswith("var") else "{:.3g}"
             cells.append(form.format(np.mean(values)) if values else "–")
     compared = [r for r in rows if "theirs_var" in r]
+    at_theirs = [r["ours_var_at_theirs"] for r in compared]
+    cells.append(f"{np.mean(at_theirs):.2f}" if at_theirs else "–")
     good = sum(
-        r["ours_mmd"] <= max(r["theirs_mmd"] * (1 + 1e-9), key[2])
-        and r["ours_var"] >= r["theirs_var"] - 0.02
+        r["ours_mmd_at_theirs"] <= r["theirs_mmd"] * (1 + 1e-9)
+        and r["ours_var_at_theirs"] >= r["theirs_var"] - 0.02
         for r in compared
     )
     cells += [f"{good} of {len(compared)}", f"{np.median([r['seconds'] for r in rows]):.1f}"]
@@ -125,9 +142,10 @@ def main() -> None:
     quick = (args := parser.parse_args()).quick
     plan = [
         (data, k, tol, split)
-        for tol, (data, k), split in product(
+        for data, tol, k, split in product(
+            ("compas",) if quick else ("compas", "german", "adult"),
             (1e-3,) if quick else (1e-3, 1e-6),
-            [("compas", 2)] if quick else list(product(("compas", "german", "adult"), (2, 10))),
+            (2,) if quick else (2, 10),
             range(1 if quick else args.splits),
         )
     ]

@@ -303,3 +303,27 @@ def test_numeric_scale_read_as_text_is_still_a_scale(call):
     done = call("fit", "people.csv", "-s", "age", "-d", "id", "-o", "m.fairpca")
     assert done.exit_code != 0
     assert "that is a scale" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "said"),
+    [
+        ("covariance-matching", ("n_kept=0.7",), "% of the variance"),
+        ("convex-matching", ("delta=0.1", "mu=0.001"), "of the relaxation, within"),
+        ("kernel-mean-matching", ("kernel=laplacian", "gamma=0.2"), "feature space's variance"),
+    ],
+)
+def test_compared_methods_go_into_files_and_out(call, method, settings, said):
+    words = [word for setting in settings for word in ("--set", setting)]
+    done = call(
+        *("fit", "people.csv", "-s", "sex", "-y", "hired", "-d", "id", "-o", "m.fairpca"),
+        *("--method", method, *words),
+    )
+    assert done.exit_code == 0, done.stderr
+    assert said in done.stdout
+    done = call("transform", "m.fairpca", "people.csv", "-o", "out.csv", "--keep", "sex")
+    assert done.exit_code == 0, done.stderr
+    means = pd.read_csv("out.csv", keep_default_na=False).groupby("sex").mean()
+    if method != "convex-matching":
+        np.testing.assert_allclose(means.loc["f"], means.loc["m"], atol=1e-9)
+    assert means.shape == (2, 2)

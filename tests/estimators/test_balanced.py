@@ -462,3 +462,13 @@ def test_a_sketch_with_room_for_every_direction_is_exact(estimator):
         sketch = sketch.update(X[rows], encode_groups(g[rows], n_samples=50))
     expected = estimator(2).fit(X, sensitive_features=g)
     same_subspace(estimator(2).fit_summary(sketch).components_, expected.components_, 1e-6)
+
+
+@BOTH
+@pytest.mark.parametrize("d", [6, 80])
+def test_wide_rows_of_one_repeated_column_about_zero(estimator, d):
+    """The mean lies in the rows' span: what is left of it beside the span is rounding."""
+    X = np.repeat(np.random.default_rng(0).standard_normal((5, 1)), d, axis=1)
+    pca = estimator(4, center=False).fit(X, sensitive_features=[0, 1, 0, 1, 0])
+    np.testing.assert_allclose(pca.components_ @ pca.components_.T, np.eye(4), atol=1e-12)
+    assert np.max(np.abs(pca.duality_gap_)) <= 1e-12 * np.sum(X**2)

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
+from sklearn.linear_model import LogisticRegression
 
 import fairpca
+import fairpca.comparison
 from fairpca import MomentMatchingPCA
 from fairpca.data.encoder import TableEncoder
 from fairpca.estimators import persistence
@@ -76,10 +78,11 @@ def test_round_trip(path, data, fitted):
 
 
 def every_public_estimator():
-    for name in fairpca.__all__:
-        value = getattr(fairpca, name)
-        if isinstance(value, type) and issubclass(value, BaseEstimator):
-            yield value
+    for module in (fairpca, fairpca.comparison):
+        for name in module.__all__:
+            value = getattr(module, name)
+            if isinstance(value, type) and issubclass(value, BaseEstimator):
+                yield value
 
 
 @pytest.mark.parametrize("kind", list(every_public_estimator()))
@@ -350,9 +353,21 @@ def test_a_generator_is_not_kept(tmp_path):
     X = np.random.default_rng(0).normal(size=(20, 4))
     model = MomentMatchingPCA(random_state=np.random.default_rng(0))
     model.fit(X, sensitive_features=["a", "b"] * 10)
-    with pytest.warns(UserWarning, match="random_state is a generator"):
+    with pytest.warns(UserWarning, match="random_state is a Generator"):
         save_model(model, tmp_path / "m.fairpca")
     assert load_model(tmp_path / "m.fairpca").estimator.random_state is None
+
+
+def test_an_estimator_among_the_parameters_is_not_kept(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    X[::2, 0] += 3
+    model = fairpca.comparison.INLP(1, classifier=LogisticRegression(), tol=0.3)
+    model.fit(X, sensitive_features=["a", "b"] * 30)
+    with pytest.warns(UserWarning, match="classifier is a LogisticRegression, .* 'logistic'"):
+        save_model(model, tmp_path / "m.fairpca")
+    loaded = load_model(tmp_path / "m.fairpca").estimator
+    assert loaded.classifier == "logistic"
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
 
 
 def test_the_format_is_the_documented_one(path):

@@ -1,5 +1,6 @@
 """Solvers for the most variance at bounded MMD²: optimality, restarts, published constants."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 
 from fairpca.solvers.mmd_gradient import Curvature, KernelDiscrepancy
 from fairpca.solvers.mmd_matching import MatchingProblem, maximize_variance
-from fairpca.solvers.mmd_search import Start, no_worse, search, search_with_surrogate
+from fairpca.solvers.mmd_ranks import RankedStarts, search_over_ranks
+from fairpca.solvers.mmd_search import Start, finish_exactly, no_worse, search
 from fairpca.solvers.mmd_surrogate import FeatureDiscrepancy
 from fairpca.solvers.quasi_newton import minimize_on_stiefel
-from fairpca.solvers.repms import RepmsConstants, repms
+from fairpca.solvers.repms import RepmsConstants, fill_bound, repms
 from fairpca.solvers.stiefel import Frame, horizontal, retract, subspace_distance
 
 
@@ -110,10 +112,55 @@ def test_surrogate_needs_few_exact_evaluations_for_the_same_answer(problem):
     surrogate = FeatureDiscrepancy.of(problem.discrepancy, 2, np.random.default_rng(0))
     starts = [Start("pca", pca(problem))]
     exact = search(problem, starts)
-    quick = search_with_surrogate(problem, surrogate, starts)
+    rough = search(replace(problem, discrepancy=surrogate, model=surrogate), starts)
+    quick = finish_exactly(replace(problem, model=surrogate), rough)
     assert quick.solution.mmd_squared <= problem.tol
     assert quick.solution.value == pytest.approx(exact.solution.value, abs=2e-4)
     assert quick.n_evaluations <= 15
+
+
+def test_strict_bounds_are_met_along_empty_axes():
+    """Two categories, coded twice: a component along an empty direction leaves a fair one alone."""
+    rng = np.random.default_rng(5)
+    codes = np.repeat([0, 1], 100)
+    fair = rng.normal(size=100)
+    X = np.column_stack([np.tile(fair, 2), 2 * rng.normal(size=200) + codes, np.zeros((200, 2))])
+    X -= X.mean(axis=0)
+    X[:, :2] = X[:, [1, 0]]
+    shares = X.var(axis=0) / X.var(axis=0).sum()
+    h = KernelDiscrepancy(X, signed(codes), 2.0)
+    strict = MatchingProblem(shares, h, h, 2, 1e-8)
+
+    def starts(width, k):
+        return [
+            Start(str(i), np.linalg.qr(np.random.default_rng(i).normal(size=(width, k)))[0])
+            for i in range(4)
+        ]
+
+    ranked = RankedStarts(2, lambda r: starts(2, r), lambda r: 1.0)
+    found = search_over_ranks(strict, starts(4, 2), ranked)
+    assert found.solution.mmd_squared <= 1e-8
+    # The second axis is the same in both groups to the last digit; nothing else is fair.
+    assert found.solution.value == pytest.approx(shares[1], abs=1e-3)
+    np.testing.assert_allclose(found.solution.V.T @ found.solution.V, np.eye(2), atol=1e-12)
+    assert found.n_starts > 2
+
+
+def test_a_path_gives_up_little_variance_for_a_strict_bound(problem):
+    strict = replace(problem, tol=1e-4)
+    patient = maximize_variance(strict, pca(problem), max_iter=200)
+    hasty = maximize_variance(strict, pca(problem), max_iter=200, patient=False)
+    assert patient.mmd_squared <= 1e-4
+    assert patient.value >= hasty.value - 1e-4
+
+
+def test_curvature_without_its_residual_is_the_same_gauss_newton_part(problem):
+    V = pca(problem)
+    C = np.eye(7)[:, 2:]
+    whole = problem.discrepancy.curvature(V, C)
+    part = problem.discrepancy.curvature(V, C, residual=False)
+    assert part.residual is None
+    np.testing.assert_allclose(part.gauss_newton, whole.gauss_newton, atol=1e-15)
 
 
 def test_repms_with_published_constants(problem):
@@ -133,6 +180,16 @@ def test_repms_with_published_constants(problem):
     assert history[-1].gradient_norm <= 1e-6 or history[-1].distance <= 1e-6
     # The penalty leaves slack under the bound that the second-order method uses.
     assert maximize_variance(problem, found.V).value >= found.value - 1e-9
+
+
+def test_filling_the_bound_keeps_more_variance(problem):
+    found = repms(problem, pca(problem))
+    assert found.mmd_squared < 0.97 * problem.tol
+    filled = fill_bound(problem, found)
+    assert 0.97 * problem.tol <= filled.mmd_squared <= problem.tol
+    assert filled.value > found.value + 1e-4
+    assert filled.n_evaluations > found.n_evaluations
+    assert fill_bound(problem, replace(found, mmd_squared=1.0)).V is found.V  # not feasible
 
 
 def test_repms_stops_at_the_limit_of_outer_iterations(problem):

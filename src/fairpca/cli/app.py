@@ -12,6 +12,7 @@ from fairpca.cli import console
 from fairpca.cli.compare import compare
 from fairpca.cli.datasets import datasets
 from fairpca.cli.fit import fit
+from fairpca.cli.report import report
 from fairpca.cli.reproduce import reproduce
 from fairpca.cli.transform import transform
 
@@ -53,7 +54,7 @@ def options(
     console.debug_wanted = debug
 
 
-for command in (compare, fit, transform, reproduce, datasets):
+for command in (compare, fit, transform, report, reproduce, datasets):
     app.command(epilog=EXIT_CODES)(command)
 
 

@@ -8,13 +8,25 @@ from typing import Annotated
 import typer
 
 from fairpca.cli import options
+from fairpca.cli.comparison_files import check_files, write_files
 from fairpca.cli.comparison_table import show_comparison
-from fairpca.cli.console import command, say
+from fairpca.cli.console import command
 from fairpca.cli.inputs import DEFAULT_DATASET, load_parts
 from fairpca.cli.progress import progress_bar
 from fairpca.estimators.methods import DEFAULT, METHODS, chosen
 
 __all__ = ["compare"]
+
+SHORT_TARGETS = (
+    "mmd",
+    "leakage",
+    "linear-leakage",
+    "dp",
+    "eop",
+    "eod",
+    "worst-loss",
+    "marginal-loss",
+)
 
 
 @command
@@ -77,6 +89,14 @@ def compare(
             "--frontier", help="Try further settings of each method, from loose to strict."
         ),
     ] = False,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MEASURE<=X",
+            help="Choose each method's setting by cross-validation: the most variance at, say, "
+            f"'mmd<=0.01'. Measures: {', '.join(SHORT_TARGETS)} (see the manual).",
+        ),
+    ] = None,
     ranks: Annotated[
         int,
         typer.Option(
@@ -93,23 +113,12 @@ def compare(
             help="The most time for one fit of a method that may take minutes; 0 for no limit.",
         ),
     ] = 120.0,
-    test_size: Annotated[
-        float, typer.Option(min=0.01, max=0.99, help="Share of rows held out to measure on.")
-    ] = 0.3,
-    max_samples: Annotated[
-        int,
-        typer.Option(
-            min=100, help="The most rows to measure MMD² and leakage on, or train classifiers on."
-        ),
-    ] = 3000,
+    test_size: Annotated[float, options.TEST_SIZE] = 0.3,
+    max_samples: Annotated[int, options.MAX_SAMPLES] = 3000,
     seed: Annotated[int, options.SEED] = 0,
-    html: Annotated[
-        Path, typer.Option(help="The page to write, with plots and the same tables.")
-    ] = Path("fairpca-report.html"),
-    no_html: Annotated[bool, typer.Option("--no-html", help="Write no page.")] = False,
-    csv: Annotated[
-        Path | None, typer.Option(help="Write the numbers, unrounded: .csv or .parquet.")
-    ] = None,
+    html: Annotated[Path, options.HTML] = Path("fairpca-report.html"),
+    no_html: Annotated[bool, options.NO_HTML] = False,
+    csv: Annotated[Path | None, options.CSV] = None,
 ) -> None:
     """Compare plain PCA with fair PCA on DATA, and write an HTML page about it.
 
@@ -126,22 +135,18 @@ def compare(
     `fairpca compare people.csv -s "age>=40" -y hired --n-unfair 2 --n-unfair 5 --drop name`
 
     `fairpca compare adult --method all --frontier --repeats 5 --csv adult.csv`
+
+    `fairpca compare adult --target "mmd<=0.01"`
     """
     from fairpca.data.encoder import TableEncoder
-    from fairpca.data.output import check_target, write_bytes
-    from fairpca.data.writing import output_suffix, write_table
-    from fairpca.report.cells import to_table
     from fairpca.report.comparison import compare_parts
     from fairpca.report.result import Settings
 
     options.checked("--method", chosen, method or ())
+    goal = None if target is None else options.read_target(target)
     criterion = options.choice("--criterion", criterion, options.CRITERIA)
-    for option, path in (("--html", None if no_html else html), ("--csv", csv)):
-        if path is not None:
-            options.check_distinct(path, *([data] if data else []), option=option)
-            check_target(path)
-    if csv is not None:
-        options.checked("--csv", output_suffix, csv)
+    page = None if no_html else html
+    check_files(page, csv, *([data] if data else []))
     given, parts = load_parts(
         *(data, sensitive, label, drop, bins),
         keep_sensitive=keep_sensitive,
@@ -153,6 +158,8 @@ def compare(
         positive = options.match_label(parts.label, positive_label, given.positive)
     elif positive_label is not None or criterion != "demographic_parity":
         raise typer.BadParameter("this needs a label column.", param_hint="--label")
+    elif target is not None and options.target_needs_label(goal):
+        raise typer.BadParameter(f"{target!r} needs a label column.", param_hint="--label")
     encoder = TableEncoder(
         missing=options.choice("--missing", missing, ("error", "impute")),
         categorical=tuple(categorical or ()),
@@ -172,6 +179,7 @@ def compare(
         repeats=repeats,
         n_ranks=0 if no_html else ranks,
         time_limit=time_limit or None,
+        target=goal,
     )
     arguments = _fit_arguments(
         data, sensitive, label, drop, bins, categorical, na_values,
@@ -188,14 +196,7 @@ def compare(
             progress=lambda share, label: update("Comparing", share, label),
         )
     show_comparison(comparison)
-    if csv is not None:
-        write_table(to_table(comparison), csv)
-        say(f"Numbers written to {csv}")
-    if not no_html:
-        from fairpca.report.page import comparison_page
-
-        write_bytes(html, comparison_page(comparison).encode())
-        say(f"Page written to {html}")
+    write_files(comparison, page, csv)
 
 
 def _fit_arguments(

@@ -9,8 +9,9 @@ from fairpca.cli.console import note, out, plain, say
 
 if TYPE_CHECKING:
     from fairpca.report.result import Comparison
+    from fairpca.report.sheets import Sheet
 
-__all__ = ["show_comparison"]
+__all__ = ["print_sheet", "show_comparison"]
 
 
 def show_comparison(comparison: Comparison) -> None:
@@ -44,17 +45,38 @@ def show_comparison(comparison: Comparison) -> None:
         cells: list[Any] = [Text(plain(method.heading)), *numbers]
         table.add_row(*cells)
     out().print(table)
-    say("Leakage is an area under the ROC curve, chance 0.50. Plain PCA is before, the rest after.")
+    before = "" if comparison.audited else " Plain PCA is before, the rest after."
+    say(f"Leakage is an area under the ROC curve, chance 0.50.{before}")
     for line in headlines(comparison):
         say(line)
-    say("To fit one of these to all rows:")
-    width = 1 + max(len(method.name) for method in comparison.main)
-    for method in comparison.main:
-        if not method.problem:
-            say(f"  {method.name + ':':{width}} {comparison.fit_command(method)}")
+    _say_commands(comparison)
     for method in comparison.methods:
         if method.problem:
             note(f"{method.name} could not be fitted: {method.problem}")
         if method.remark:
             note(f"{method.name}: {method.remark}")
     note(comparison.roles)
+
+
+def _say_commands(comparison: Comparison) -> None:
+    if not comparison.arguments:
+        return
+    say("To fit one of these to all rows:")
+    width = 1 + max(len(method.name) for method in comparison.main)
+    for method in comparison.main:
+        if not method.problem:
+            say(f"  {method.name + ':':{width}} {comparison.fit_command(method)}")
+
+
+def print_sheet(sheet: Sheet) -> None:
+    """Print a table of a page."""
+    from rich.table import Table
+    from rich.text import Text
+
+    say("", sheet.caption)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for number, heading in enumerate(sheet.headings):
+        table.add_column(plain(heading), justify="left" if number < sheet.n_words else "right")
+    for row in sheet.rows:
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    out().print(table)

@@ -219,6 +219,7 @@ def fit(
     details = {
         "sensitive": list(roles.sensitive),
         "label": roles.label,
+        "edges": {name: list(edges) for name, edges in roles.edges.items()},
         "not_features": dict(roles.excluded),
         "data": title,
         "na_values": list(na_values or ()),
@@ -293,9 +294,10 @@ def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
         say(f"  distance    MMD² between groups {estimator.mmd_squared_:.3g} on these rows")
     if hasattr(estimator, "certified_"):
         say(f"  optimum     {_certificate(estimator)}")
-    say(
-        f"  kept        {estimator.n_components_} components, {share:.1f} % of the variance",
-    )
+    elif hasattr(estimator, "duality_gap_"):
+        say(f"  optimum     of the relaxation, within {estimator.duality_gap_:.1g} of its bound")
+    of = "the variance" if hasattr(estimator, "components_") else "the feature space's variance"
+    say(f"  kept        {estimator.n_components_} components, {share:.1f} % of {of}")
     _say_loadings(estimator, encoder.get_feature_names_out().tolist())
     if encoder.n_missing_:
         filled = ", ".join(f"{name} ({n})" for name, n in encoder.n_missing_.items())
@@ -307,9 +309,11 @@ def _say_loadings(estimator: Any, names: list[str]) -> None:
     """Say which features the components, and what was removed, mostly consist of."""
     from fairpca.report.loadings import describe_direction, describe_span
 
-    for k, component in enumerate(estimator.components_[:SHOWN_COMPONENTS]):
+    components: Any = getattr(estimator, "components_", ())  # a kernel's are no features
+    components = components[: estimator.n_components_]
+    for k, component in enumerate(components[:SHOWN_COMPONENTS]):
         say(f"  component {k + 1} {describe_direction(component, names)}")
-    more = len(estimator.components_) - SHOWN_COMPONENTS
+    more = len(components) - SHOWN_COMPONENTS
     if more > 0:
         say(f"  … and {more} more component{'s' if more > 1 else ''}")
     removed: Any = getattr(estimator, "unfair_subspace_", ())

@@ -13,23 +13,30 @@ __all__ = [
     "CATEGORICAL",
     "CRITERIA",
     "CRITERION",
+    "CSV",
     "DATA",
     "DROP",
+    "HTML",
     "KEEP_SENSITIVE",
     "LABEL",
     "MAX_CATEGORIES",
     "MAX_MMD",
+    "MAX_SAMPLES",
     "MISSING",
     "NA_VALUES",
+    "NO_HTML",
     "POSITIVE_LABEL",
     "SEED",
     "SENSITIVE",
+    "TEST_SIZE",
     "check_distinct",
     "checked",
     "choice",
     "few",
     "match_label",
     "parse_components",
+    "read_target",
+    "target_needs_label",
 ]
 
 DATA = typer.Argument(
@@ -79,6 +86,13 @@ NA_VALUES = typer.Option(
 MAX_CATEGORIES = typer.Option(
     min=2, help="The most values a text column may have, each of which becomes a feature."
 )
+TEST_SIZE = typer.Option(min=0.01, max=0.99, help="Share of rows held out to measure on.")
+MAX_SAMPLES = typer.Option(
+    min=100, help="The most rows to measure MMD² and leakage on, or train classifiers on."
+)
+HTML = typer.Option(help="The page to write, with figures and the same tables.")
+NO_HTML = typer.Option("--no-html", help="Write no page.")
+CSV = typer.Option(help="Write the numbers, unrounded: .csv or .parquet.")
 SEED = typer.Option(help="Seed of everything random.")
 
 CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
@@ -112,6 +126,29 @@ def checked(option: str, check: Callable[[Any], object], value: Any) -> None:
         check(value)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def read_target(text: str) -> Any:
+    """Read ``--target``.
+
+    Raises
+    ------
+    typer.BadParameter
+        If it is no target.
+    """
+    from fairpca.model_selection import parse_target
+
+    try:
+        return parse_target(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--target") from error
+
+
+def target_needs_label(target: Any) -> bool:
+    """Whether a target compares what a classifier of the label does."""
+    from fairpca.model_selection.targets import find_target
+
+    return find_target(target.name).needs_label
 
 
 def parse_components(text: str) -> int | float | None:

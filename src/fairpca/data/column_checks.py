@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, AdviceWarning, Setting, several
 from fairpca.data.columns import MISSING, column_kind, count_missing, numbers
@@ -28,6 +29,9 @@ MAX_CATEGORIES = 1_000
 MOSTLY = 0.95
 """Text of which a larger share is numbers is taken for numbers with a few faults."""
 
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
+_EXACT_UP_TO = 2**53
+"""Whole numbers up to here are all float64 numbers."""
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 
 
@@ -153,7 +157,7 @@ def _column_problems(
     try:
         kind = "text" if as_text else column_kind(column, name)
         if kind == "number":
-            numbers(column, name)
+            _check_exact(column, numbers(column, name), name)
     except AdviceError as error:
         yield error
         return
@@ -165,10 +169,48 @@ def _column_problems(
         if odd:
             yield _mostly_numeric(text, name, odd)
             return
+        comma = _decimal_comma(text)
+        if comma:
+            yield AdviceError(
+                f"column {name!r} holds numbers with a decimal comma, such as {comma!r}, which "
+                f"would be taken for text: write {comma.strip().replace(',', '.')}. If the values "
+                "are names of things: ",
+                Setting("categorical", name),
+                ".",
+                remedies=(),
+            )
+            return
     values = [value for value in pc.unique(text).to_pylist() if value is not None]
     most = max_categories or min(MAX_CATEGORIES, max(50, len(column) // 2))
     if len(values) > most:
         yield _too_many(name, values, len(column), most)
+
+
+def _check_exact(column: pa.ChunkedArray, values: NDArray[np.float64], name: str) -> None:
+    """Refuse whole numbers so large that different ones become the same number."""
+    if not pa.types.is_integer(column.type) or not np.nanmax(np.abs(values)) > _EXACT_UP_TO:
+        return
+    known = column.drop_null()
+    if len(pc.unique(known)) > len(np.unique(values[~np.isnan(values)])):
+        raise AdviceError(
+            f"column {name!r} holds whole numbers beyond 2**53, such as {known[0].as_py()}, of "
+            "which different ones would become the same number. It looks like an identifier: "
+            "leave it out (",
+            Setting("drop", name),
+            "), or treat it as text (",
+            Setting("categorical", name),
+            ").",
+            remedies=[Setting("drop", name)],
+        )
+
+
+def _decimal_comma(text: pa.Array) -> str:
+    """Return an example where (nearly) all values are numbers and some have a decimal comma."""
+    counts = {v["values"]: v["counts"] for v in pc.value_counts(text).to_pylist() if v["values"]}
+    commas = {value: n for value, n in counts.items() if _DECIMAL_COMMA.fullmatch(value)}
+    plain = sum(n for value, n in counts.items() if value not in commas and _is_number(value))
+    share = (sum(commas.values()) + plain) / max(1, sum(counts.values()))
+    return next(iter(commas), "") if share > MOSTLY else ""
 
 
 def _text(column: pa.ChunkedArray) -> pa.Array:

@@ -188,6 +188,8 @@ class CsvSource(TableSource):
         if found:
             kind = {"double": "a number", "bool": "true or false"}.get(found[2], found[2])
             name = self._column_at(int(found[1]))
+            if "UTF8" in found[3]:
+                return _not_utf8(self.path, name)
             return DataFileError(
                 f"{self.path}: column {name!r} should hold {kind}, but has {found[3]}."
             )

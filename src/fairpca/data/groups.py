@@ -355,6 +355,15 @@ def check_levels(attribute: Attribute, n_samples: int, min_groups: int) -> None:
             f"sensitive_features column {attribute.name!r} has {found}; at least {min_groups} "
             "groups are needed for a comparison."
         )
+    alike = _alike(attribute.levels)
+    if alike:
+        warnings.warn(
+            f"sensitive_features column {attribute.name!r} has labels that differ only in spaces "
+            f"or capitals, and count as different groups: {', '.join(map(repr, alike))}. Write "
+            "them alike if they mean the same.",
+            UserWarning,
+            stacklevel=5,
+        )
     if n_levels > max(50, n_samples // 20):
         warnings.warn(
             f"sensitive_features column {attribute.name!r} has {n_levels} different labels in "
@@ -363,6 +372,15 @@ def check_levels(attribute: Attribute, n_samples: int, min_groups: int) -> None:
             UserWarning,
             stacklevel=5,
         )
+
+
+def _alike(levels: Sequence[Label]) -> list[Label]:
+    """Return the first labels that are the same but for spaces and capitals; none as a rule."""
+    known: dict[str, list[Label]] = {}
+    for label in levels:
+        if isinstance(label, str):
+            known.setdefault(" ".join(label.casefold().split()), []).append(label)
+    return next((labels for labels in known.values() if len(labels) > 1), [])
 
 
 def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:

@@ -98,10 +98,10 @@ class BalancedProjection(SummaryProjection):
         return min(available, int(np.searchsorted(kept, share * kept[-1] * (1 - 1e-9))) + 1)
 
 
-def check_tolerance(tol: Any) -> None:
+def check_tolerance(tol: Any, name: str = "tol") -> None:
     """Raise ValueError unless `tol` is a positive number."""
     if isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol > 0:
-        raise ValueError(f"tol must be a positive number; got {tol!r}.")
+        raise ValueError(f"{name} must be a positive number; got {tol!r}.")
 
 
 def check_positive_count(name: str, value: Any) -> None:

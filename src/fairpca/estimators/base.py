@@ -33,7 +33,7 @@ from fairpca.data.groups import (
     level_array,
 )
 from fairpca.data.matrix import as_matrix, index_of
-from fairpca.estimators.projection import AffineMap
+from fairpca.estimators.projection import AffineMap, RowMap
 from fairpca.summaries.base import Floats
 
 __all__ = [
@@ -115,6 +115,8 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     _needs_groups: ClassVar[bool] = True
     _keeps_arrays: ClassVar[bool] = False  # of other libraries, on the device they lie on
+    _row_arrays: ClassVar[tuple[tuple[str, int], ...]] = (("components_", 2), ("mean_", 1))
+    """Fitted arrays, and their dimensions, whose last axis is the columns of X."""
     components_: NDArray[Any]
     mean_: NDArray[Any]
     criterion: str
@@ -182,12 +184,12 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         check_is_fitted(self)
         affine = AffineMap(
-            self._axes(),
-            None,
-            self.mean_,
             None,
             self._column_names(),
             type(self).__name__,
+            self._axes(),
+            None,
+            self.mean_,
         )
         if is_dask(Z):
             self._check_width(Z)
@@ -220,7 +222,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _map_rows(self, X: Any, matrix: NDArray[Any], after: Any, names: list[str]) -> Any:
         """Return ``(X - mean_) @ matrix + after`` of rows as `transform` takes them."""
-        affine = AffineMap(matrix, self.mean_, after, self._names(), names, type(self).__name__)
+        affine = AffineMap(self._names(), names, type(self).__name__, matrix, self.mean_, after)
         if is_dask(X):
             return self._transform_lazily(X, affine)
         X = to_numpy(self._validate_matrix(X, reset=False))
@@ -233,7 +235,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 f"{len(self.components_)} components."
             )
 
-    def _transform_lazily(self, X: Any, affine: AffineMap) -> Any:
+    def _transform_lazily(self, X: Any, row_map: RowMap) -> Any:
         wanted = _get_output_config("transform", self)["dense"]
         if wanted != "default":
             raise ValueError(
@@ -241,7 +243,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 "collection, whose result is one too: use set_output(transform='default')."
             )
         self._validate_matrix(dask_meta(X), reset=False, min_rows=0)
-        return affine.apply_lazily(X)
+        return row_map.apply_lazily(X)
 
     @property
     def _n_features_out(self) -> int:
@@ -374,6 +376,10 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             Variance of all columns together.
         """
         self._store_projection(components, mean, variances, total, dtype_of(rows.X))
+        return self._store_groups(rows)
+
+    def _store_groups(self, rows: CheckedRows) -> Self:
+        """Set what is known of the rows and their groups."""
         self.groups_ = {a.name: level_array(a.levels) for a in rows.groups.attributes}
         self.group_counts_ = {a.name: a.counts for a in rows.groups.attributes}
         self.n_samples_seen_ = int(rows.X.shape[0])

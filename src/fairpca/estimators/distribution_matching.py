@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -29,14 +30,9 @@ from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.kernels import KERNELS
 from fairpca.solvers.mmd_gradient import KernelDiscrepancy, TotalDiscrepancy
 from fairpca.solvers.mmd_matching import MatchingProblem
-from fairpca.solvers.mmd_search import (
-    SearchResult,
-    Start,
-    no_worse,
-    search,
-    search_with_surrogate,
-)
-from fairpca.solvers.repms import repms_from_starts
+from fairpca.solvers.mmd_ranks import search_over_ranks
+from fairpca.solvers.mmd_search import ROUGH, SearchResult, Start, finish_exactly, no_worse
+from fairpca.solvers.repms import fill_bound, repms_from_starts
 
 __all__ = ["DistributionMatchingPCA"]
 
@@ -79,7 +75,10 @@ class DistributionMatchingPCA(LinearProjection):
     solver : {"auto", "newton", "repms"}, default="auto"
         "newton" solves quadratic models of variance and MMD², which also works where MMD² is
         tiny; "repms" is the published exact-penalty method with quasi-Newton steps, from principal
-        components. "auto" is "newton" while its matrices are small enough.
+        components. "auto" is "newton" up to 2,500 unknowns k(d − k), whose matrices are small
+        enough; beyond, "repms" from several starts, its penalty then lowered until the bound is
+        used up: a good answer at a loose `tol`, while a strict one (1e-6) may stay out of its reach
+        and is warned about.
     approximation : {"auto", "none", "random_features"}, default="auto"
         "random_features" searches on a surrogate of 1,024 random features and finishes with exact
         values and gradients; "none" is exact throughout. "auto" approximates beyond 4,096 distinct
@@ -364,20 +363,25 @@ class DistributionMatchingPCA(LinearProjection):
         rng = as_generator(self.random_state)
         n_random = self.n_init if self.n_init != "auto" else setup.affordable_starts(k)
         starts = [*known, *setup.starts(k, int(n_random), rng)]
+        ranked = setup.ranked_starts(k, int(n_random), rng)
         reference = next(start for start in starts if start.name == MEAN_MATCHING)
         if not newton:
             only_pca = self.solver == "repms" and self.n_init == "auto"
             chosen = [s for s in starts if s.name == "pca"] if only_pca else starts
             found = repms_from_starts(problem, chosen, max_iter=self.max_iter)
+            if self.solver == "auto":
+                found = replace(found, solution=fill_bound(problem, found.solution))
             return no_worse(found, problem, reference)
         steps = _STEPS_PER_ITERATION * self.max_iter
         approximate = self.approximation == "random_features" or (
             self.approximation == "auto" and setup.n_distinct > _EXACT_UP_TO
         )
         if not approximate:
-            return search(problem, starts, max_iter=steps)
+            return search_over_ranks(problem, starts, ranked, max_iter=steps)
         surrogate = surrogate_of(exact, k, _EXACT_UP_TO, rng)
-        found = search_with_surrogate(problem, surrogate, starts, max_iter=steps)
+        rough = replace(problem, discrepancy=surrogate, model=surrogate)
+        found = search_over_ranks(rough, starts, ranked, max_iter=steps, settled=ROUGH)
+        found = finish_exactly(replace(problem, model=surrogate), found, max_iter=steps)
         return no_worse(found, problem, reference)
 
     def _keep(self, rows: CheckedRows, setup: MatchingSetup, result: SearchResult) -> Self:

@@ -26,6 +26,7 @@ from fairpca.solvers.mmd_gradient import (
     TotalDiscrepancy,
     merge_equal_rows,
 )
+from fairpca.solvers.mmd_ranks import RankedStarts
 from fairpca.solvers.mmd_search import Start
 from fairpca.solvers.mmd_surrogate import FeatureDiscrepancy
 from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
@@ -175,11 +176,11 @@ class MatchingSetup:
         """Return principal components, mean matching, moment matching and random subspaces."""
         width = len(self.variances)
         starts = [Start("pca", np.eye(width)[:, :k])]
-        starts.append(Start(MEAN_MATCHING, _orthonormal(self.moment_matching(k).T)))
-        for m in _N_UNFAIR:
-            if m * len(self.comparisons) + len(self.comparisons) + k <= width:
-                V = _orthonormal(self.moment_matching(k, m).T)
-                starts.append(Start(f"moment matching, n_unfair={m}", V))
+        for m in (0, *_N_UNFAIR):
+            if (m + min(m, 1)) * len(self.comparisons) + len(self.mean_difference) + k <= width:
+                name = f"moment matching, n_unfair={m}" if m else MEAN_MATCHING
+                starts.append(Start(name, _orthonormal(self.moment_matching(k, m).T)))
+        starts[:2] = starts[1::-1]  # mean matching is the nearer one
         spread = np.sqrt(self.variances)[:, None]
         for i in range(n_random):
             draw = rng.standard_normal((width, k))
@@ -189,6 +190,19 @@ class MatchingSetup:
             )
             starts.append(Start(f"random {i + 1}", V, patient))
         return starts
+
+    def ranked_starts(self, k: int, n_random: int, rng: np.random.Generator) -> RankedStarts:
+        """Return starts of fewer than k components along the axes that hold variance."""
+        n_filled = int(np.count_nonzero(self.variances))
+        filled = replace(self, axes=self.axes[:, :n_filled], variances=self.variances[:n_filled])
+        most = min(k, n_filled - len(self.mean_difference))
+        fair = filled.moment_matching(most) if most > 0 else np.zeros((0, n_filled))
+        kept = np.cumsum((fair**2) @ filled.shares)
+        return RankedStarts(
+            n_filled,
+            lambda r: filled.starts(r, n_random, rng),
+            lambda r: float(kept[min(r, len(kept)) - 1]) if len(kept) else 1.0,
+        )
 
     def components(self, V: Floats) -> tuple[Floats, Floats]:
         """Return components (k, n_features) spanning V, and their variances, descending."""

@@ -54,6 +54,18 @@ def _distances(*factors: float) -> Tries:
     return tries
 
 
+def _covariances(facts: Facts) -> Iterable[Trial]:
+    """Try the published shares of the directions kept."""
+    for share in (0.85, 0.5):
+        yield Trial(f"covariances, {share:.0%} kept", {"n_kept": share}, "covariances matched")
+
+
+def _more_covariances(facts: Facts) -> Iterable[Trial]:
+    for share in (0.95, 0.7, 0.3):
+        if share * facts.n_features >= facts.n_components:
+            yield Trial(f"covariances, {share:.0%} kept", {"n_kept": share}, "covariances matched")
+
+
 METHODS: tuple[Method, ...] = (
     Method(
         "plain-pca", "fairpca.MomentMatchingPCA", "reference",
@@ -74,6 +86,40 @@ METHODS: tuple[Method, ...] = (
         "distribution-matching", "fairpca.DistributionMatchingPCA", "hide",
         "the most variance at a bound on MMD²",
         _distances(1), _distances(100, 30, 10, 3, 0.1), flags={"tol": "--max-mmd"}, default=True,
+    ),
+    Method(
+        "covariance-matching", "fairpca.comparison.CovarianceMatchingPCA", "hide",
+        "equal means, and the directions whose covariances differ least kept (Kleindessner et al.)",
+        _covariances, _more_covariances, default=True,
+    ),
+    Method(
+        "kernel-mean-matching", "fairpca.comparison.KernelMeanMatchingPCA", "hide",
+        "equal means in a kernel's feature space (Kleindessner et al.)",
+        once("kernel mean matching"), slow=True,
+    ),
+    Method(
+        "convex-matching", "fairpca.comparison.ConvexMatchingPCA", "hide",
+        "a semidefinite programme that penalises covariance differences (Olfat & Aswani)",
+        several("convex matching", {"convex δ=0": {}, "convex δ=0.1": {"delta": 0.1}}),
+        several("convex matching", {f"convex μ={mu:g}": {"mu": mu} for mu in (0.001, 0.003, 0.03)}),
+        slow=True,
+    ),
+    Method(
+        "leace", "fairpca.comparison.LEACE", "hide",
+        "the least change that hides groups from linear readers (Belrose et al.)",
+        once("LEACE"), default=True,
+    ),
+    Method(
+        "rlace", "fairpca.comparison.RLACE", "hide",
+        "removal of what harms a linear classifier of the groups most (Ravfogel et al. 2022)",
+        once("RLACE"), slow=True,
+    ),
+    Method(
+        "inlp", "fairpca.comparison.INLP", "hide",
+        "removal of what linear classifiers read, until none reads more (Ravfogel et al. 2020)",
+        once("INLP"),
+        several("INLP", {f"INLP, {n} steps": {"n_iterations": n} for n in (1, 2, 5)}),
+        slow=True,
     ),
     Method(
         "multigroup", "fairpca.MultigroupPCA", "balance",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import inspect
 import io
 import json
 import re
@@ -188,14 +189,16 @@ def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
     if not attributes:
         raise ModelFileError(f"this {kind.__name__} is not fitted: call fit before saving.")
     parameters = estimator.get_params(deep=False)
-    if isinstance(parameters.get("random_state"), np.random.Generator | np.random.RandomState):
-        warnings.warn(
-            "random_state is a generator, which a model file does not keep: None is stored. The "
-            "fitted model does not depend on it.",
-            UserWarning,
-            stacklevel=3,
-        )
-        parameters["random_state"] = None
+    for name, value in parameters.items():
+        if isinstance(value, np.random.Generator | np.random.RandomState | BaseEstimator):
+            default = inspect.signature(kind).parameters[name].default
+            warnings.warn(
+                f"{name} is a {type(value).__name__}, which a model file does not keep: "
+                f"{default!r} is stored. The fitted model does not depend on it.",
+                UserWarning,
+                stacklevel=3,
+            )
+            parameters[name] = default
     return {
         "module": module,
         "class": kind.__name__,
@@ -345,9 +348,8 @@ def _check_array(name: str, array: Any, n_dimensions: int, width: Any) -> None:
 
 def _check_widths(estimator: Any, encoder: TableEncoder | None) -> None:
     width = getattr(estimator, "n_features_in_", None)
-    if not isinstance(estimator, TableEncoder):
-        for name, n_dimensions in (("components_", 2), ("mean_", 1)):
-            _check_array(name, getattr(estimator, name, None), n_dimensions, width)
+    for name, n_dimensions in getattr(type(estimator), "_row_arrays", ()):
+        _check_array(name, getattr(estimator, name, None), n_dimensions, width)
     if encoder is not None and width is not None and encoder.n_features_out_ != width:
         raise ModelFileError(
             f"the encoder makes {encoder.n_features_out_} features, the model takes {width}."

@@ -1,7 +1,8 @@
-"""The affine maps of fitted estimators, applied to rows here or lazily on a cluster."""
+"""The maps of fitted estimators, applied to rows here or lazily on a cluster."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +14,68 @@ from sklearn.utils.validation import check_array
 from fairpca.data.dask_input import dask_module, is_dask_frame
 from fairpca.data.matrix import as_matrix, explain_nonfinite
 
-__all__ = ["AffineMap"]
+__all__ = ["AffineMap", "RowMap"]
 
 _BLOCK_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class AffineMap:
+class RowMap(ABC):
+    """A map of rows that is the same for each row, wherever they lie.
+
+    Parameters
+    ----------
+    names_in, names_out : sequence of str or None
+        Columns, where they have names.
+    user : str
+        The estimator, for messages.
+    """
+
+    names_in: list[str] | None
+    names_out: list[str] | None
+    user: str
+
+    @property
+    @abstractmethod
+    def n_out(self) -> int:
+        """Columns of the result."""
+
+    @abstractmethod
+    def apply(self, X: Any) -> NDArray[Any]:
+        """Map the rows of a checked array, in blocks; float32 in, float32 out."""
+
+    def apply_lazily(self, X: Any) -> Any:
+        """Map a Dask array or frame without computing it; the result is of the same kind.
+
+        Parameters
+        ----------
+        X : dask array or frame of shape (n_samples, n_in)
+            Rows; their number may be unknown.
+
+        Returns
+        -------
+        dask array or frame
+            Cut as X, with its index and divisions if it is a frame.
+        """
+        node = dask_module().delayed(self, pure=True, traverse=False)
+        n_out = self.n_out
+        if is_dask_frame(X):
+            dtype = _result_type(X._meta.to_numpy().dtype)
+            meta = type(X._meta)(np.zeros((0, n_out), dtype), X._meta.index, self.names_out)
+            return X.map_partitions(_map_frame, node, meta=meta)
+        X = X.rechunk({1: -1})
+        dtype = _result_type(X.dtype)
+        return X.map_blocks(
+            _map_block,
+            row_map=node,
+            dtype=dtype,
+            chunks=(X.chunks[0], (n_out,)),
+            meta=np.zeros((0, 0), dtype),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AffineMap(RowMap):
     """``x ↦ (x − before) @ matrix + after``.
 
     Parameters
@@ -30,18 +86,16 @@ class AffineMap:
         Subtracted from rows.
     after : ndarray of shape (n_out,) or None
         Added to results.
-    names_in, names_out : sequence of str or None
-        Columns, where they have names.
-    user : str
-        The estimator, for messages.
     """
 
     matrix: NDArray[Any]
     before: NDArray[Any] | None
     after: NDArray[Any] | None
-    names_in: list[str] | None
-    names_out: list[str] | None
-    user: str
+
+    @property
+    def n_out(self) -> int:
+        """Columns of the result."""
+        return int(self.matrix.shape[1])
 
     def apply(self, X: Any) -> NDArray[Any]:
         """Map the rows of a checked array, in blocks; float32 in, float32 out.
@@ -67,50 +121,21 @@ class AffineMap:
             raise ValueError(explain_nonfinite(X, self.names_in))
         return Z
 
-    def apply_lazily(self, X: Any) -> Any:
-        """Map a Dask array or frame without computing it; the result is of the same kind.
-
-        Parameters
-        ----------
-        X : dask array or frame of shape (n_samples, n_in)
-            Rows; their number may be unknown.
-
-        Returns
-        -------
-        dask array or frame
-            Cut as X, with its index and divisions if it is a frame.
-        """
-        node = dask_module().delayed(self, pure=True, traverse=False)
-        n_out = self.matrix.shape[1]
-        if is_dask_frame(X):
-            dtype = _result_type(X._meta.to_numpy().dtype)
-            meta = type(X._meta)(np.zeros((0, n_out), dtype), X._meta.index, self.names_out)
-            return X.map_partitions(_map_frame, node, meta=meta)
-        X = X.rechunk({1: -1})
-        dtype = _result_type(X.dtype)
-        return X.map_blocks(
-            _map_block,
-            affine=node,
-            dtype=dtype,
-            chunks=(X.chunks[0], (n_out,)),
-            meta=np.zeros((0, 0), dtype),
-        )
-
 
 def _result_type(dtype: Any) -> Any:
     return np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
-def _map_block(rows: Any, affine: AffineMap) -> NDArray[Any]:
+def _map_block(rows: Any, row_map: RowMap) -> NDArray[Any]:
     X = check_array(
-        as_matrix(rows, user=affine.user),
+        as_matrix(rows, user=row_map.user),
         accept_sparse="csr",
         dtype="numeric",
         ensure_all_finite=False,
         ensure_min_samples=0,
     )
-    return affine.apply(X)
+    return row_map.apply(X)
 
 
-def _map_frame(frame: Any, affine: AffineMap) -> Any:
-    return type(frame)(_map_block(frame, affine), frame.index, affine.names_out)
+def _map_frame(frame: Any, row_map: RowMap) -> Any:
+    return type(frame)(_map_block(frame, row_map), frame.index, row_map.names_out)

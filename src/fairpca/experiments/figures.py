@@ -15,7 +15,7 @@ from plotly.subplots import make_subplots
 from fairpca.experiments.cells import Cell
 from fairpca.report.plots import COLOURS, SYMBOLS
 
-__all__ = ["curves", "metric_scatter", "montage", "point_panels"]
+__all__ = ["biplot", "boxes", "curves", "metric_scatter", "montage", "point_panels"]
 
 
 def metric_scatter(
@@ -159,3 +159,61 @@ def _bytes(image: NDArray[Any]) -> NDArray[np.uint8]:
     scaled = np.round(255 * (image - low) / ((high - low) or 1.0)).astype(np.uint8)
     scaled[-1:], scaled[:, -1:] = 255, 255
     return scaled
+
+
+def boxes(values: Mapping[str, Sequence[float]], title: str) -> go.Figure:
+    """Draw a box for each name, its values beside it.
+
+    Parameters
+    ----------
+    values : mapping of str to sequence of float
+    title : str
+        Of the axis.
+    """
+    figure = go.Figure()
+    for i, (name, found) in enumerate(values.items()):
+        figure.add_box(
+            y=list(found),
+            name=html.escape(name),
+            boxpoints="all",
+            marker={"color": COLOURS[i % len(COLOURS)]},
+            showlegend=False,
+        )
+    figure.update_yaxes(title_text=title, rangemode="tozero")
+    return figure.update_layout(template="plotly_white")
+
+
+def biplot(
+    points: NDArray[Any],
+    groups: NDArray[Any],
+    arrows: Mapping[str, tuple[float, float]],
+    *,
+    highlighted: str,
+) -> go.Figure:
+    """Draw projected rows and, from the origin, the features' loadings on the same two components.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, 2)
+    groups : ndarray of shape (n,)
+    arrows : mapping of str to (float, float)
+        Loadings by feature; drawn to the scale of the points.
+    highlighted : str
+        The protected feature.
+    """
+    figure = point_panels({"": (points, groups)})
+    longest = max(np.hypot(*pair) for pair in arrows.values())
+    scale = float(np.quantile(np.linalg.norm(points, axis=1), 0.95)) / (longest or 1.0)
+    for name, (x, y) in arrows.items():
+        colour = COLOURS[2] if name == highlighted else "#333333"
+        figure.add_scatter(
+            x=[0.0, scale * x],
+            y=[0.0, scale * y],
+            mode="lines+text",
+            text=["", html.escape(name)],
+            textposition="top center",
+            line={"color": colour, "width": 3 if name == highlighted else 1},
+            showlegend=False,
+            hovertemplate=f"{html.escape(name)}: {x:.2f}, {y:.2f}<extra></extra>",
+        )
+    return figure.update_layout(height=600)

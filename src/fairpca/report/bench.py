@@ -114,20 +114,23 @@ class Bench:
         told = replace(empty, seconds=fitted.seconds, remark=" ".join(fitted.warnings))
         return self._described(told, fitted.model)
 
-    def by_rank(self, method: Method, trial: Trial) -> RankCurves | None:
-        """Measure a method with 1, 2, … components; None where it works with none."""
+    @property
+    def _rows_by_rank(self) -> dict[str, tuple[NDArray[np.float64], dict[str, NDArray[Any]]]]:
         rows = slice(self.settings.max_samples)  # of rows in random order
         of_train = {name: labels[rows] for name, labels in self.train.sensitive.items()}
         of_test = {name: labels[self.measured] for name, labels in self.test.sensitive.items()}
-        parts = {
+        return {
             "held-out": (self.test.X[self.measured], of_test),
             "training": (self.train.X[rows], of_train),
         }
+
+    def by_rank(self, method: Method, trial: Trial) -> RankCurves | None:
+        """Measure a method with 1, 2, … components; None where it works with none."""
         problems: list[str] = []
         models = list(self._longer_and_longer(method, trial, problems))
         if not models:
             return None
-        return rank_curves(trial.label, models, parts, problem=" ".join(problems))
+        return rank_curves(trial.label, models, self._rows_by_rank, problem=" ".join(problems))
 
     def _longer_and_longer(
         self, method: Method, trial: Trial, problems: list[str]
@@ -147,6 +150,15 @@ class Bench:
             else:
                 yield fitted.model
 
+    def judge(self, result: MethodResult, model: Any) -> MethodResult:
+        """Measure a model that is fitted already; `result` holds what else is known of it."""
+        return self._described(result, model)
+
+    def prefix_curves(self, name: str, model: Any) -> RankCurves:
+        """Measure the first 1, 2, … components of a model that is fitted already."""
+        first = list(prefixes(model))[: self.settings.n_ranks]
+        return rank_curves(name, first, self._rows_by_rank)
+
     def _criterion_options(self, method: Method) -> tuple[str, ...]:
         settings = self.settings
         if settings.criterion == "demographic_parity" or "criterion" not in method.parameters():
@@ -160,20 +172,20 @@ class Bench:
         """Add what the components keep of the rows and of each group's."""
         X, sensitive = self.test.X, self.test.sensitive
         Z = model.transform(X)
-        result = replace(result, projection=Z[self.shown])
-        components = getattr(model, "components_", np.empty((0, 0)))
-        if not _orthonormal(components, X.shape[1]):
-            remark = f"{result.remark} It is no projection: a share of the variance has no meaning."
-            return self._measured(replace(result, remark=remark.strip()), model, Z)
         removed = getattr(model, "unfair_subspace_", np.empty((0, X.shape[1])))
+        components = getattr(model, "components_", np.empty((0, 0)))
+        result = replace(result, projection=Z[self.shown], removed=removed, n_removed=len(removed))
+        if not _orthonormal(components, X.shape[1]):
+            share, remark = _share_of_coordinates(components, Z, X)
+            remark = f"{result.remark} {remark}".strip()
+            found = self._measured(replace(result, variance_ratio=share, remark=remark), model, Z)
+            return replace(found, mmd_squared=np.nan, p_value=np.nan) if np.isnan(share) else found
         variance = explained_variance_ratio(X, components)
         result = replace(
             result,
-            n_removed=len(removed),
             variance_ratio=variance,
             reconstruction=group_reconstruction_error(X, model, sensitive, per="variance"),
             components=components,
-            removed=removed,
             communalities=communalities(Z, components, X),
         )
         if variance <= NO_VARIANCE:
@@ -230,6 +242,20 @@ class Bench:
             pos_label=self.settings.pos_label,
             random_state=self.settings.seed,
         )
+
+
+def _share_of_coordinates(
+    components: NDArray[Any], Z: NDArray[Any], X: NDArray[Any]
+) -> tuple[float, str]:
+    """Return the variance of an oblique map's coordinates as a share, and what to know of it."""
+    if components.ndim != 2 or components.shape[1] != X.shape[1]:
+        return float("nan"), (
+            "Its map is not linear: its scale is its own, and neither a share of the variance nor "
+            "MMD² can be compared."
+        )
+    total = float(np.sum(np.var(X, axis=0)))
+    share = float(np.sum(np.var(Z, axis=0))) / total if total > 0 else 0.0
+    return share, "An oblique map: %variance is that of its coordinates, and no loss is shown."
 
 
 def _orthonormal(components: NDArray[Any], n_features: int) -> bool:

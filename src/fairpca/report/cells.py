@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fairpca.report.choice_lines import choice_lines
 from fairpca.report.result import LINEAR, NON_LINEAR, Comparison, MethodResult
 
 __all__ = [
@@ -220,7 +221,7 @@ def columns_of(comparison: Comparison) -> tuple[Column, ...]:
 
 def headlines(comparison: Comparison) -> list[str]:
     """Return sentences that go with the table: the attribute leaked most, and the baseline."""
-    lines = []
+    lines = choice_lines(comparison)
     measured = [m for m in comparison.main if m.leakage]
     if len(comparison.group_counts) > 1 and measured:
         shown = ", ".join(f"{m.name} {m.worst_attribute}" for m in measured)
@@ -250,6 +251,16 @@ def to_table(comparison: Comparison) -> pa.Table:
         if comparison.settings.repeats > 1:
             data[f"{column.key}_sd"] = [_or_none(column.sd(m)) for m in methods]
     data["n_splits"] = [0 if m.problem else 1 + len(m.others) for m in methods]
+    if comparison.settings.target is not None:
+        chosen = [m.chosen for m in methods]
+        for key, field in (
+            ("target_cv_value", "unfairness"),
+            ("target_cv_standard_error", "standard_error"),
+            ("target_cv_variance", "kept"),
+        ):
+            numbers = [math.nan if c is None else float(getattr(c, field)) for c in chosen]
+            data[key] = [None if math.isnan(v) else v for v in numbers]
+        data["meets_target"] = [None if c is None or c.problem else c.met for c in chosen]
     data["problem"] = [m.problem or None for m in methods]
     data["remark"] = [m.remark or None for m in methods]
     return pa.table(data)

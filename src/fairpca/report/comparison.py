@@ -25,9 +25,19 @@ from fairpca.estimators.methods import chosen
 from fairpca.estimators.registry import Facts, Method, Trial
 from fairpca.report.bench import Bench, Part
 from fairpca.report.by_rank import RankCurves
+from fairpca.report.choosing import Choices, TrainingTable, choose_trials
 from fairpca.report.result import Comparison, MethodResult, Settings
 
-__all__ = ["compare", "compare_parts"]
+__all__ = [
+    "Progress",
+    "check_sizes",
+    "collected_warnings",
+    "compare",
+    "compare_parts",
+    "described",
+    "split_bench",
+    "two_classes",
+]
 
 MIN_GROUP_ROWS = 10
 
@@ -113,7 +123,7 @@ def compare_parts(
     method that comes next.
     """
     settings = settings or Settings()
-    with _collected() as notes:
+    with collected_warnings() as notes:
         found = _compare(parts, clone(encoder or TableEncoder()), settings, title, progress)
     return replace(found, arguments=tuple(arguments), notes=(*remarks, *notes))
 
@@ -128,52 +138,91 @@ def _compare(
     check_attributes(parts)
     encoder.check(parts.features)
     groups = encode_groups(parts.sensitive, n_samples=parts.features.num_rows)
-    _check_sizes(groups, parts.features.num_rows, settings)
-    label = _two_classes(parts, settings.pos_label)
+    check_sizes(groups, parts.features.num_rows, settings)
+    label = two_classes(parts, settings.pos_label)
     benches = (
-        _bench(parts, groups, label, encoder, replace(settings, seed=settings.seed + repeat))
+        split_bench(parts, groups, label, encoder, replace(settings, seed=settings.seed + repeat))
         for repeat in range(settings.repeats)
     )
     first, names, test = next(benches)
     trials = _trials(first.facts(groups), settings)
+    choices: Choices = {}
     tell = _Steps(progress, len(trials) * settings.repeats)
+    if settings.target is not None:
+        table = _training_table(parts, groups, label, encoder, settings)
+        trials, choices = _chosen(trials, table, settings, tell)
+        tell.n_steps = tell.done + len(trials) * settings.repeats
     splits = [_measured(first, trials, tell)]
     splits += [_measured(bench, trials, tell) for bench, _, _ in benches]
     methods = [_together(found) for found in zip(*splits, strict=True)]
-    found = next((m.downstream for m in methods if m.downstream is not None), None)
+    methods = [m if m.further else replace(m, chosen=choices.get(m.method)) for m in methods]
     curves = _curves(first, trials, methods) if settings.n_ranks > 0 else ()
+    found = described(first, test, groups, parts, names, methods)
+    return replace(found, title=title, curves=tuple(curves))
+
+
+def described(
+    bench: Bench,
+    test: NDArray[np.intp],
+    groups: Groups,
+    parts: TableParts,
+    names: tuple[str, ...],
+    methods: Sequence[MethodResult],
+) -> Comparison:
+    """Put results together with what they were measured on.
+
+    Parameters
+    ----------
+    bench : Bench
+        Of the first split.
+    test : ndarray of shape (n_test,)
+        Its held-out rows of the table.
+    groups : Groups
+        Of all rows.
+    parts : TableParts
+        The table.
+    names : tuple of str
+        Of the encoded columns.
+    methods : sequence of MethodResult
+    """
+    found = next((m.downstream for m in methods if m.downstream is not None), None)
     return Comparison(
-        title=title,
+        title="",
         methods=tuple(methods),
-        settings=replace(settings, pos_label=None if found is None else found.pos_label),
-        n_train=len(first.train.X),
-        n_test=len(first.test.X),
-        n_measured=len(first.measured),
-        n_features=first.train.X.shape[1],
+        settings=replace(bench.settings, pos_label=None if found is None else found.pos_label),
+        n_train=len(bench.train.X),
+        n_test=len(bench.test.X),
+        n_measured=len(bench.measured),
+        n_features=bench.train.X.shape[1],
         group_counts={
             a.name: dict(zip(a.levels, a.counts.tolist(), strict=True)) for a in groups.attributes
         },
         roles=parts.roles.describe(),
         label=parts.roles.label,
-        bandwidth=first.bandwidth,
-        shown_groups={a.name: a.codes[test[first.shown]] for a in groups.attributes},
+        bandwidth=bench.bandwidth,
+        shown_groups={a.name: a.codes[test[bench.shown]] for a in groups.attributes},
         feature_names=names,
         notes=(),
-        majority_accuracy=first.majority_accuracy,
-        curves=tuple(curves),
+        majority_accuracy=bench.majority_accuracy,
     )
 
 
-def _bench(
+def split_bench(
     parts: TableParts,
     groups: Groups,
     label: NDArray[Any] | None,
     encoder: TableEncoder,
     settings: Settings,
+    *,
+    fitted: bool = False,
 ) -> tuple[Bench, tuple[str, ...], NDArray[np.intp]]:
-    """Split the rows; return the bench, the encoded columns' names and the held-out rows."""
+    """Split the rows; return the bench, the encoded columns' names and the held-out rows.
+
+    The encoder is fitted on the training rows, unless it is `fitted` already.
+    """
     train, test = _split(groups, settings)
-    encoder = clone(encoder).fit(parts.features.take(train))
+    if not fitted:
+        encoder = clone(encoder).fit(parts.features.take(train))
 
     def part(rows: NDArray[np.intp]) -> Part:
         sensitive = {name: values[rows] for name, values in parts.sensitive.items()}
@@ -188,10 +237,49 @@ def _trials(facts: Facts, settings: Settings) -> list[tuple[Method, Trial, bool]
     """List what is fitted: every method's rows, then the further points of the frontier."""
     main, further = [], []
     for method in chosen(settings.methods):
-        rows, points = method.trials(facts, frontier=settings.frontier)
+        rows, points = method.trials(
+            facts, frontier=settings.frontier or settings.target is not None
+        )
         main += [(method, trial, False) for trial in rows]
         further += [(method, trial, True) for trial in points]
     return main + further
+
+
+def _training_table(
+    parts: TableParts,
+    groups: Groups,
+    label: NDArray[Any] | None,
+    encoder: TableEncoder,
+    settings: Settings,
+) -> TrainingTable:
+    """Return the training rows of the first split, before they are encoded."""
+    train, _ = _split(groups, settings)
+    sensitive = {name: values[train] for name, values in parts.sensitive.items()}
+    rows = TrainingTable(
+        parts.features.take(train), sensitive, None if label is None else label[train], encoder
+    )
+    return rows.sample(groups.take(train), settings.seed)
+
+
+def _chosen(
+    trials: Sequence[tuple[Method, Trial, bool]],
+    table: TrainingTable,
+    settings: Settings,
+    tell: _Steps,
+) -> tuple[list[tuple[Method, Trial, bool]], Choices]:
+    """Keep of each method's rows the one chosen; the others are further points, if asked for."""
+    by_method: dict[str, tuple[Method, list[Trial]]] = {}
+    for method, trial, _ in trials:
+        by_method.setdefault(method.name, (method, []))[1].append(trial)
+    kept, choices = choose_trials(list(by_method.values()), table, settings, tell.next)
+    main = [(method, trial, False) for method, trial in kept]
+    shown = {(method.name, trial.label) for method, trial in kept}
+    rest = [
+        (method, trial, True)
+        for method, trial, _ in trials
+        if (method.name, trial.label) not in shown
+    ]
+    return main + (rest if settings.frontier else []), choices
 
 
 class _Steps:
@@ -242,11 +330,11 @@ def _together(found: Sequence[MethodResult]) -> MethodResult:
     if worked and failed:
         why = f"Could not be fitted on {len(failed)} of {len(found)} splits: {failed[0]}"
         remark = f"{remark} {why}".strip()
-    others = tuple(result.figures_only() for result in worked if result is not first)
+    others = tuple(result.figures_only() for result in worked[1:])
     return replace(first, remark=remark, others=others)
 
 
-def _two_classes(parts: TableParts, positive: Any) -> NDArray[Any] | None:
+def two_classes(parts: TableParts, positive: Any) -> NDArray[Any] | None:
     """Return the label; more than two classes become the positive one and the rest."""
     if parts.label is None:
         return None
@@ -283,7 +371,8 @@ def _split(groups: Groups, settings: Settings) -> tuple[NDArray[np.intp], NDArra
     return train, test
 
 
-def _check_sizes(groups: Groups, n_rows: int, settings: Settings) -> None:
+def check_sizes(groups: Groups, n_rows: int, settings: Settings) -> None:
+    """Refuse settings that make no sense, and groups too small to be measured."""
     if not 0 < settings.test_size < 1:
         raise ValueError(f"test_size must be between 0 and 1, got {settings.test_size}.")
     if settings.n_components < 1:
@@ -307,7 +396,7 @@ def _check_sizes(groups: Groups, n_rows: int, settings: Settings) -> None:
 
 
 @contextmanager
-def _collected() -> Iterator[list[str]]:
+def collected_warnings() -> Iterator[list[str]]:
     """Collect warnings once each, and issue them again at the end."""
     notes: list[str] = []
 

@@ -46,7 +46,11 @@ def comparison_page(comparison: Comparison) -> str:
         HTML, some 5 MB because the plotting library is inside.
     """
     caption = "Methods side by side" if not comparison.audited else "The model and plain PCA"
-    tables = [sheets.loading_sheet(comparison), sheets.communality_sheet(comparison)]
+    tables = [
+        sheets.group_loss_sheet(comparison),
+        sheets.loading_sheet(comparison),
+        sheets.communality_sheet(comparison),
+    ]
     return _render(
         "comparison.html",
         comparison=comparison,

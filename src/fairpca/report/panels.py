@@ -120,8 +120,7 @@ def _frontier(comparison: Comparison) -> Panel:
         points = [m for m in comparison.methods if m.series == name and not m.problem]
         figure.add_trace(_points(comparison, name, points, number))
     figure.update_layout(hovermode="closest")
-    figure = plots.finish(figure, 560)
-    figure.update_layout(legend={"y": 0, "yanchor": "bottom"}, margin={"t": 40, "b": 130})
+    figure = plots.legend_below(figure)
     more = not (comparison.settings.frontier or comparison.audited)
     further = " `fairpca compare --frontier` tries further settings of each method." if more else ""
     several = comparison.settings.repeats > 1
@@ -238,16 +237,15 @@ def _losses(comparison: Comparison) -> Panel:
             figure.add_trace(line)
     figure.update_xaxes(title_text="components", dtick=1)
     figure.update_yaxes(rangemode="tozero")
-    figure = plots.finish(figure, 560)
-    figure.update_layout(legend={"y": 0, "yanchor": "bottom"}, margin={"t": 40, "b": 170})
+    figure = plots.legend_below(figure)
     problems = " ".join(f"{c.name} ends early: {c.problem}" for c in curves if c.problem)
     return Panel(
         "losses",
         "What each group loses, by number of components",
         "Per cent of a group's own variance. Reconstruction is all that is lost; marginal what is "
         "lost beyond the group's own best subspace; incremental beyond its best direction, one "
-        "after the other. Balanced methods bring the groups' lines together. Measured on the first "
-        "split. " + problems,
+        "after the other. Balanced methods bring the groups' lines together. Of the first split. "
+        + problems,
         [Plot("Lines of loss by number of components, one per method and group.", figure)],
         sheets.rank_sheet(curves),
         {k: Choice(f"{k.replace(',', ' loss,')}, %", -1) for k in by_kind},

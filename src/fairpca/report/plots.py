@@ -22,6 +22,7 @@ __all__ = [
     "duality_gaps",
     "finish",
     "leakage_bars",
+    "legend_below",
     "loss_by_rank",
     "projection",
     "words",
@@ -45,7 +46,7 @@ _LAYOUT: Mapping[str, Any] = {
 def projection(comparison: Comparison, attribute: str, method: MethodResult) -> go.Figure:
     """Draw held-out rows by their first two components under one method, by group.
 
-    All methods' figures have the same axes; the larger marks are the groups' means.
+    All linear methods' figures have the same axes; the larger marks are the groups' means.
     """
     figure = go.Figure()
     codes = comparison.shown_groups[attribute]
@@ -58,12 +59,24 @@ def projection(comparison: Comparison, attribute: str, method: MethodResult) -> 
         figure.add_trace(_cloud(points, name, rank))
         if len(points):
             figure.add_trace(_cloud(points.mean(axis=0)[None], name, rank, mean=True))
-    every = np.vstack([_plane(m.projection, 0) for m in drawn(comparison)])
+    alike = [m for m in drawn(comparison) if not math.isnan(m.variance_ratio)]
+    if math.isnan(method.variance_ratio):  # a map that is not linear has a scale of its own
+        alike = [method]
+    every = np.vstack([_plane(m.projection, 0) for m in alike])
     for axis, update in enumerate((figure.update_xaxes, figure.update_yaxes)):
         low, high = float(every[:, axis].min()), float(every[:, axis].max())
         margin = 0.05 * (high - low) or 1.0
         update(title_text=f"component {axis + 1}", range=[low - margin, high + margin])
     return finish(figure, 380, words(attribute))
+
+
+def legend_below(figure: go.Figure) -> go.Figure:
+    """Put the legend below the axes, and make the figure higher by it."""
+    needed = 60 + 20 * math.ceil(len(figure.data) / 2)
+    legend: dict[str, Any] = {"orientation": "h", "y": 0, "yref": "container", "yanchor": "bottom"}
+    legend |= {"maxheight": 20 * len(figure.data) + 40}
+    layout = {**_LAYOUT, "margin": {"l": 60, "r": 20, "t": 40, "b": needed}}
+    return figure.update_layout(**layout, height=400 + needed, legend=legend)
 
 
 def words(text: Any) -> str:
@@ -87,7 +100,7 @@ def finish(figure: go.Figure, height: int, legend: str = "") -> go.Figure:
 
 def drawn(comparison: Comparison) -> list[MethodResult]:
     """Return the methods that have rows to draw."""
-    return [m for m in comparison.main if len(m.projection) and m.variance_ratio > 0]
+    return [m for m in comparison.main if len(m.projection) and m.variance_ratio != 0]
 
 
 def _plane(Z: NDArray[np.float64], rank: int) -> NDArray[np.float64]:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from fairpca.estimators.methods import DEFAULT
 from fairpca.metrics import DownstreamResult, GroupMeasure, LeakageScore
+from fairpca.model_selection import Target
 from fairpca.report.by_rank import RankCurves
 
-__all__ = ["LINEAR", "NON_LINEAR", "Comparison", "MethodResult", "Settings"]
+__all__ = ["LINEAR", "NON_LINEAR", "ChosenSetting", "Comparison", "MethodResult", "Settings"]
 
 LINEAR = ("linear",)
 NON_LINEAR = ("rbf", "boosted_trees")
@@ -54,6 +55,9 @@ class Settings:
         Losses of balanced methods are measured with 1 to this many components; 0 for not at all.
     time_limit : float or None
         Seconds a method that may take minutes is given for one fit.
+    target : Target or None
+        Show of each method the setting that keeps most variance at this target, chosen by
+        cross-validation of training rows.
     """
 
     n_components: int = 2
@@ -69,6 +73,41 @@ class Settings:
     repeats: int = 1
     n_ranks: int = 8
     time_limit: float | None = 120.0
+    target: Target | None = None
+
+
+@dataclass(frozen=True)
+class ChosenSetting:
+    """How a method's setting was chosen, from cross-validation of training rows.
+
+    Parameters
+    ----------
+    label : str
+        The setting.
+    n_tried : int
+        Settings to choose from.
+    n_folds : int
+    kept : float
+        Mean share of held-out variance.
+    unfairness, standard_error : float
+        Mean over folds of what the target limits, and its standard error.
+    n_measured : int
+        Folds in which it was defined.
+    met : bool
+        Whether the target is met; if not, this is the nearest setting.
+    problem : str
+        Why no setting could be judged.
+    """
+
+    label: str
+    n_tried: int
+    n_folds: int
+    kept: float = np.nan
+    unfairness: float = np.nan
+    standard_error: float = np.nan
+    n_measured: int = 0
+    met: bool = False
+    problem: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +152,8 @@ class MethodResult:
         Share of each feature's held-out variance that is kept.
     others : tuple of MethodResult
         The same on the further splits, without projections and components.
+    chosen : ChosenSetting or None
+        How the setting was chosen, where there is a target.
     """
 
     name: str
@@ -136,6 +177,7 @@ class MethodResult:
     removed: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
     communalities: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     others: tuple[MethodResult, ...] = ()
+    chosen: ChosenSetting | None = None
 
     def figures_only(self) -> MethodResult:
         """Return the measures without the arrays, which would be large for many splits."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpca.metrics import LeakageScore
-from fairpca.report.by_rank import LOSSES, ROWS, RankCurves
+from fairpca.report.by_rank import LOSSES, ROWS, RankCurves, group_name
 from fairpca.report.cells import ABSENT, columns_of
 from fairpca.report.loadings import describe_direction, describe_span
 from fairpca.report.result import Comparison, MethodResult
@@ -19,6 +19,7 @@ __all__ = [
     "command_sheet",
     "communality_sheet",
     "gap_sheet",
+    "group_loss_sheet",
     "group_sheet",
     "leakage_sheet",
     "loading_sheet",
@@ -118,7 +119,7 @@ def loading_sheet(comparison: Comparison) -> Sheet:
     )
 
 
-def communality_sheet(comparison: Comparison, most: int = 20) -> Sheet:
+def communality_sheet(comparison: Comparison, *, most: int = 20) -> Sheet:
     """Say how much of each feature each method keeps; best kept by the first method first."""
     found = [m for m in comparison.main if len(m.communalities)]
     order = np.argsort(-np.nan_to_num(found[0].communalities), kind="stable")[:most]
@@ -184,6 +185,19 @@ def gap_sheet(curves: Sequence[RankCurves]) -> Sheet:
     rows = [(c.name, str(r + 1), f"{gap:.1e}") for c in curves for r, gap in enumerate(c.gaps)]
     caption = "Duality gap as a share of the largest loss; 0 to rounding means proved optimal"
     return Sheet(caption, ("method", "component", "gap"), rows)
+
+
+def group_loss_sheet(comparison: Comparison) -> Sheet:
+    """Say what each group loses with all components."""
+    found = [m for m in comparison.main if m.reconstruction is not None]
+    measures = [m.reconstruction for m in found if m.reconstruction is not None]
+    rows = [
+        (m.name, *(f"{100 * share:.1f}" for share in loss.array), f"{100 * loss.overall:.1f}")
+        for m, loss in zip(found, measures, strict=True)
+    ]
+    names = [group_name(label) for label in measures[0].labels] if measures else []
+    caption = "Per cent of its own held-out variance that each group loses"
+    return Sheet(caption, ("method", *names, "all rows"), rows)
 
 
 def command_sheet(comparison: Comparison) -> Sheet:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dsyevd
+from scipy.linalg.lapack import dgeqrf, dorgqr, dsyevd
 
-__all__ = ["Balance", "Floats", "frame_losses", "mix", "small_eigh"]
+__all__ = ["Balance", "Floats", "frame_losses", "mix", "orthonormal_columns", "small_eigh"]
 
 Floats = NDArray[np.float64]
 
@@ -58,6 +58,16 @@ def mix(weights: Floats, H: Floats) -> Floats:
     """Σ_i weights_i H_i, shape (m, m)."""
     combined: Floats = weights @ H.reshape(len(H), -1)
     return combined.reshape(H.shape[1:])
+
+
+def orthonormal_columns(columns: Floats) -> Floats:
+    """Orthonormal basis of the span of a few columns, shape (m, k), k ≤ m; Householder's.
+
+    LAPACK without the wrapper, as below. Dependent columns are completed by others.
+    """
+    factored, tau, _, _ = dgeqrf(columns)
+    basis: Floats = dorgqr(factored, tau, overwrite_a=1)[0]
+    return basis
 
 
 def small_eigh(matrix: Floats) -> tuple[Floats, Floats]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fairpca.solvers.balance import Floats
+from fairpca.solvers.fantope import nearest_fantope_point
 
 __all__ = ["extreme_point", "import_cvxpy", "solve_fantope_programme"]
 
@@ -82,21 +83,7 @@ def solve_fantope_programme(H: Floats, k: int) -> tuple[Floats, Floats, str]:
     multipliers = np.maximum(multipliers, 0.0)
     total = float(np.sum(multipliers))
     weights = multipliers / total if total > 0 else np.full(len(H), 1.0 / len(H))
-    return _into_fantope(np.asarray(P.value), k), weights, str(problem.status)
-
-
-def _into_fantope(P: Floats, k: int) -> Floats:
-    """Return the nearest point of the Fantope: eigenvalues shifted alike and clipped to [0, 1]."""
-    values, vectors = np.linalg.eigh((P + P.T) / 2)
-    low, high = -1.0 - float(values[-1]), 1.0 - float(values[0])
-    for _ in range(200):
-        shift = (low + high) / 2
-        if np.sum(np.clip(values + shift, 0.0, 1.0)) > k:
-            high = shift
-        else:
-            low = shift
-    projected: Floats = (vectors * np.clip(values + high, 0.0, 1.0)) @ vectors.T
-    return projected
+    return nearest_fantope_point(np.asarray(P.value), k), weights, str(problem.status)
 
 
 def extreme_point(H: Floats, P: Floats, *, tol: float = 1e-7) -> Floats:

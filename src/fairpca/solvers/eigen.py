@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
 
 import numpy as np
 import scipy.linalg
@@ -27,12 +27,22 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def small_problem_threads(size: int) -> AbstractContextManager[Any]:
+_one_thread: list[None] = []
+"""As long as how deep limits to one thread are nested."""
+
+
+@contextmanager
+def small_problem_threads(size: int) -> Iterator[None]:
     """Limit BLAS to one thread for small matrices, where more threads only wait for each other."""
-    limits: AbstractContextManager[Any] = _controller().limit(
-        limits=1 if size <= _SMALL else None, user_api="blas"
-    )
-    return limits
+    if size > _SMALL or _one_thread:  # asking BLAS again takes longer than a small product
+        yield
+        return
+    _one_thread.append(None)
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _one_thread.pop()
 
 
 def dense_eigenpairs(matrix: Floats, k: int, which: Which = "largest") -> tuple[Floats, Floats]:

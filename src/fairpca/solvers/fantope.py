@@ -14,7 +14,7 @@ import numpy as np
 
 from fairpca.solvers.balance import Floats, mix
 
-__all__ = ["Relaxation", "relax"]
+__all__ = ["Relaxation", "nearest_fantope_point", "relax"]
 
 T_FIRST, T_LAST, GROWTH = 1e1, 4e9, 25.0
 """Sharpness of the barrier, relative to the largest entry of H: first, last, ratio."""
@@ -241,3 +241,24 @@ def _newton_step(
         step = step - solved[:, 1] * (np.vdot(weights, step) / np.vdot(weights, solved[:, 1]))
     decrement = float(np.sqrt(max(float(step @ hessian @ step), 0.0) / barrier))
     return step, decrement
+
+
+def nearest_fantope_point(P: Floats, k: int) -> Floats:
+    """Return the nearest point of the Fantope {P : 0 ⪯ P ⪯ I, tr P = k}.
+
+    Eigenvalues are shifted alike and clipped to [0, 1]; the sum of what results is piecewise linear
+    in the shift, which is interpolated between the kinks that enclose k.
+
+    Parameters
+    ----------
+    P : ndarray of shape (m, m)
+        Symmetric, but for rounding.
+    k : int
+        Trace.
+    """
+    values, vectors = np.linalg.eigh((P + P.T) / 2)
+    kinks = np.sort(np.concatenate([-values, 1.0 - values]))
+    sums = np.sum(np.clip(values + kinks[:, None], 0.0, 1.0), axis=1)
+    shares = np.clip(values + float(np.interp(k, sums, kinks)), 0.0, 1.0)
+    projected: Floats = (vectors * shares) @ vectors.T
+    return projected

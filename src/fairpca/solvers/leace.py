@@ -21,8 +21,14 @@ from fairpca.summaries.base import Floats, SymmetricForm
 
 __all__ = ["erased_components", "least_squares_readers"]
 
+_WELL_POSED = 1e8
+_CONSTANT = 1e-13
+"""A column's spread below this share of the widest one's is rounding."""
 
-def least_squares_readers(covariance: SymmetricForm, unfair: Floats) -> tuple[Floats, Floats]:
+
+def least_squares_readers(
+    covariance: SymmetricForm, unfair: Floats, *, by_column: bool = True
+) -> tuple[Floats, Floats]:
     """Return F and a basis of the directions along which the data vary.
 
     Parameters
@@ -31,18 +37,22 @@ def least_squares_readers(covariance: SymmetricForm, unfair: Floats) -> tuple[Fl
         Σ of all rows; of any rank.
     unfair : ndarray of shape (r, d)
         U, orthonormal rows in the range of Σ.
+    by_column : bool
+        Whether columns have units of their own; those of rotated rows do not.
 
     Returns
     -------
     readers : ndarray of shape (r, d)
         F, with F Uᵀ = I: the coordinates along U of which each row is relieved.
     span : ndarray of shape (p, d)
-        Orthonormal rows; p is the rank of Σ to working precision, in units of each column's own
-        spread.
+        Orthonormal rows; p is the rank of Σ to working precision.
     """
     matrix = covariance.dense()
     spread = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
-    spread[spread == 0] = 1.0
+    widest = float(spread.max()) or 1.0
+    if not by_column:
+        spread[:] = widest
+    spread[spread <= _CONSTANT * widest] = np.inf
     matrix /= spread
     matrix /= spread[:, None]
     values, vectors = dense_eigenpairs(matrix, len(matrix))
@@ -50,12 +60,15 @@ def least_squares_readers(covariance: SymmetricForm, unfair: Floats) -> tuple[Fl
     varied = values > floor
     span = np.eye(len(values))
     if not varied.all():
-        span = np.linalg.qr(spread[:, None] * vectors[:, varied])[0].T
+        lengths = np.where(np.isfinite(spread), spread, 0.0)
+        span = np.linalg.qr(lengths[:, None] * vectors[:, varied])[0].T
     # Floored, not cut off: a difference along a direction of hardly any variance is erased too.
     scaled = vectors.T @ (unfair / spread).T
     readers = ((scaled / np.maximum(values, floor)[:, None]).T @ vectors.T) / spread
-    inner = readers @ unfair.T
-    return scipy.linalg.solve((inner + inner.T) / 2, readers, assume_a="pos"), span
+    inside = (readers @ span.T) @ span  # rows off the data's span are left alone
+    if np.linalg.cond(inside @ unfair.T) < _WELL_POSED:
+        readers = inside
+    return scipy.linalg.solve(readers @ unfair.T, readers), span
 
 
 def erased_components(
@@ -64,6 +77,7 @@ def erased_components(
     n_components: int | float | None,
     *,
     oblique: bool = True,
+    by_column: bool = True,
     method: Method = "dense",
     max_components: int | None = None,
     rng: np.random.Generator | None = None,
@@ -80,6 +94,8 @@ def erased_components(
         As in `constrained_components`.
     oblique : bool
         Whether to erase by the least change, or by the orthogonal projection.
+    by_column : bool
+        See `least_squares_readers`.
 
     Returns
     -------
@@ -91,7 +107,7 @@ def erased_components(
     """
     readers, span = unfair, None
     if oblique and len(unfair):
-        readers, span = least_squares_readers(covariance, unfair)
+        readers, span = least_squares_readers(covariance, unfair, by_column=by_column)
     erased = _Erased(covariance, unfair, readers)
     outside = orthonormalize(readers.T).T if len(readers) else readers  # r(x) − μ is ⟂ to them
     result = constrained_components(

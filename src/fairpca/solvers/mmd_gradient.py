@@ -45,11 +45,12 @@ class Curvature(NamedTuple):
 
     `gauss_newton` is positive semidefinite: the square of the first derivatives of the difference
     of the groups' kernel means. `residual` is the rest, so that their sum is the Hessian in the
-    tangent space. Both have shape (k·q, k·q), entry (a, i) at position a·q + i.
+    tangent space; None where it was not asked for. Both have shape (k·q, k·q), entry (a, i) at
+    position a·q + i.
     """
 
     gauss_newton: Floats
-    residual: Floats
+    residual: Floats | None
 
 
 class Discrepancy(Protocol):
@@ -58,8 +59,11 @@ class Discrepancy(Protocol):
     def value_and_gradient(self, V: Floats) -> tuple[float, Floats]:
         """Return h(V) and ∇h(V), shape (n_features, k)."""
 
-    def curvature(self, V: Floats, complement: Floats) -> Curvature:
+    def curvature(self, V: Floats, complement: Floats, *, residual: bool = True) -> Curvature:
         """Return second derivatives at V along the columns of `complement`."""
+
+    def on_axes(self, n_axes: int, n_components: int) -> Discrepancy:
+        """Return the same function of subspaces of the first axes, of fewer components."""
 
 
 Term = TypeVar("Term", bound=Discrepancy)
@@ -97,6 +101,10 @@ class KernelDiscrepancy:
     kernel: RadialKernel = KERNELS["rbf"]
     precision: Precision = "auto"
 
+    def on_axes(self, n_axes: int, n_components: int) -> KernelDiscrepancy:
+        """See `Discrepancy`."""
+        return replace(self, X=self.X[:, :n_axes])
+
     def in_double(self) -> KernelDiscrepancy:
         """Return the same function computed in float64 throughout."""
         return replace(self, precision="double")
@@ -121,34 +129,38 @@ class KernelDiscrepancy:
         gradient: Floats = (-2.0 / self.bandwidth) * (self.X.T @ pulled)
         return float(np.einsum("ic,ic->", self.A, values)), gradient
 
-    def curvature(self, V: Floats, complement: Floats) -> Curvature:
+    def curvature(self, V: Floats, complement: Floats, *, residual: bool = True) -> Curvature:
         """Return second derivatives at V along `complement`; see `Discrepancy`.
 
         Time O(n² q k + n q² k²), memory O(n q k).
         """
         Z = self._scaled_scores(V)
         X = self.X @ complement
-        q, k = X.shape[1], Z.shape[1]
+        n, q, k = len(X), X.shape[1], Z.shape[1]
+        above = np.triu_indices(k)
         gauss_newton = np.zeros((k * q, k * q))
-        pull1, pull2 = np.zeros(len(X)), np.zeros((len(X), k, k))
+        pull1, pull2 = np.zeros(n), np.zeros((n, len(above[0])))
         for a in self.A.T:
-            aX = a[:, None] * X
-            aZ = a[:, None] * Z
-            squares = (aZ[:, :, None] * Z[:, None, :]).reshape(len(X), k * k)
-            moved = (Z[:, :, None] * aX[:, None, :]).reshape(len(X), k * q)
-            one = a[:, None]
+            one, aX = a[:, None], a[:, None] * X
+            moved = (Z[:, :, None] * aX[:, None, :]).reshape(n, k * q)
+            alone = np.hstack([one, one * Z, one * Z[:, above[0]] * Z[:, above[1]]])
+            if not residual:
+                alone = alone[:, :0]
             _, first, second = self._products(
                 Z,
-                w1=np.concatenate([one, aX], axis=1),
-                w2=np.concatenate([one, aZ, squares, aX, moved], axis=1),
+                w1=np.hstack([alone[:, :1], aX]),
+                w2=np.hstack([alone, aX, moved]),
             )
-            gauss_newton += _gauss_newton(Z, aX, moved, first[:, 1:], second[:, 1 + k + k * k :])
-            pull1 += a * first[:, 0]
-            pull2 += a[:, None, None] * _row_pull(Z, second[:, : 1 + k + k * k])
-        pull2[:, np.arange(k), np.arange(k)] -= pull1[:, None]
-        residual = weighted_squares(X, pull2)
+            cut = alone.shape[1]
+            gauss_newton += _gauss_newton(Z, aX, moved, first[:, -q:], second[:, cut:])
+            if residual:
+                pull1 += a * first[:, 0]
+                pull2 += one * _row_pull(Z, second[:, :cut])
         scale = 2.0 / self.bandwidth**2
-        return Curvature(scale * gauss_newton, scale * residual)
+        if not residual:
+            return Curvature(scale * gauss_newton, None)
+        pull2[:, above[0] == above[1]] -= pull1[:, None]
+        return Curvature(scale * gauss_newton, scale * weighted_squares(X, pull2))
 
     def _scaled_scores(self, V: Floats) -> Floats:
         scores = self.X @ V
@@ -190,10 +202,16 @@ class TotalDiscrepancy(Generic[Term]):
         pairs = [term.value_and_gradient(V) for term in self.terms]
         return sum(h for h, _ in pairs), np.sum([G for _, G in pairs], axis=0)
 
-    def curvature(self, V: Floats, complement: Floats) -> Curvature:
+    def curvature(self, V: Floats, complement: Floats, *, residual: bool = True) -> Curvature:
         """See `Discrepancy`."""
-        parts = [term.curvature(V, complement) for term in self.terms]
-        return Curvature(*(np.sum(same, axis=0) for same in zip(*parts, strict=True)))
+        parts = [term.curvature(V, complement, residual=residual) for term in self.terms]
+        total: Floats = np.sum([part.gauss_newton for part in parts], axis=0)
+        rest = [part.residual for part in parts if part.residual is not None]
+        return Curvature(total, np.sum(rest, axis=0) if residual else None)
+
+    def on_axes(self, n_axes: int, n_components: int) -> TotalDiscrepancy[Discrepancy]:
+        """See `Discrepancy`."""
+        return TotalDiscrepancy(tuple(term.on_axes(n_axes, n_components) for term in self.terms))
 
 
 def merge_equal_rows(X: Floats, A: Floats) -> tuple[Floats, Floats]:
@@ -214,31 +232,27 @@ def merge_equal_rows(X: Floats, A: Floats) -> tuple[Floats, Floats]:
 
 
 def weighted_squares(X: NDArray[Any], weights: NDArray[Any]) -> Floats:
-    """Return Σ_i weights_i ⊗ x_i x_iᵀ, shape (k·q, k·q).
+    """Return Σ_i W_i ⊗ x_i x_iᵀ for symmetric W_i, shape (k·q, k·q).
 
     Parameters
     ----------
     X : ndarray of shape (n, q)
-    weights : ndarray of shape (n, k, k)
-        Symmetric.
+    weights : ndarray of shape (n, k(k+1)/2)
+        The upper triangle of each W_i, row by row.
     """
-    q, k = X.shape[1], weights.shape[1]
+    n, q = X.shape
 
-    def work(i: int, n: int) -> Floats:
-        total = np.zeros((k, q, k, q))
-        for start in range(i * _BLOCK, len(X), n * _BLOCK):
-            rows = X[start : start + _BLOCK]
-            weight = weights[start : start + _BLOCK]
-            for a in range(k):
-                for b in range(a, k):
-                    total[a, :, b, :] += rows.T @ (weight[:, a, b, None] * rows)
+    def work(i: int, parts: int) -> Floats:
+        total = np.zeros((weights.shape[1] * q, q))
+        step = max(64, _BLOCK // weights.shape[1])  # products of a few MiB
+        for start in range(i * step, n, parts * step):
+            rows = X[start : start + step]
+            weighted = weights[start : start + step, :, None] * rows[:, None, :]
+            total += weighted.reshape(len(rows), -1).T @ rows
         return total
 
-    total = np.sum(map_parts(work, worthwhile=len(X) >= _MANY_ROWS), axis=0)
-    for a in range(k):
-        for b in range(a):
-            total[a, :, b, :] = total[b, :, a, :]
-    return np.asarray(total.reshape(k * q, k * q), dtype=np.float64)
+    pairs = np.sum(map_parts(work, worthwhile=n >= _MANY_ROWS), axis=0)
+    return _from_upper_blocks(pairs.reshape(-1, q, q))
 
 
 def _table_products(
@@ -275,30 +289,45 @@ def _sum_comparisons(A: Floats, products: Floats) -> Floats:
     return total
 
 
+def _from_upper_blocks(blocks: Floats) -> Floats:
+    """Return the matrix of symmetric blocks whose upper triangle is given, shape (k·q, k·q)."""
+    q = blocks.shape[1]
+    k = int(np.sqrt(2 * len(blocks)))
+    rows, columns = np.triu_indices(k)
+    whole = np.empty((k, q, k, q))
+    whole[rows, :, columns, :] = blocks
+    whole[columns, :, rows, :] = blocks
+    return whole.reshape(k * q, k * q)
+
+
 def _gauss_newton(Z: Floats, aX: Floats, moved: Floats, first: Floats, second: Floats) -> Floats:
     """Σ_ij a_i a_j x_i x_jᵀ ⊗ (w₁ I − w₂ δδᵀ), δ = z_i − z_j, for one comparison.
 
     `first` is w₁ (a∘X); `second` is w₂ [a∘X, z_1∘a∘X, …, z_k∘a∘X].
     """
-    q, k = aX.shape[1], Z.shape[1]
-    crossed = (moved.T @ second[:, q:]).reshape(k, q, k, q)
-    form = crossed + crossed.transpose(2, 1, 0, 3)
-    straight = aX.T @ first
-    for a in range(k):
-        form[a, :, a, :] += straight
-        for b in range(a, k):
-            same = ((Z[:, a] * Z[:, b])[:, None] * aX).T @ second[:, :q]
-            same += same.T
-            form[a, :, b, :] -= same
-            if b > a:
-                form[b, :, a, :] -= same
-    return form.reshape(k * q, k * q)
+    n, q, k = *aX.shape, Z.shape[1]
+    form = moved.T @ second[:, q:]
+    crossed = form.reshape(k, q, k, q)
+    form = form + crossed.transpose(2, 1, 0, 3).reshape(k * q, k * q)
+    rows, columns = np.triu_indices(k)
+    blocks = np.zeros((len(rows), q, q))
+    step = max(64, _BLOCK // len(rows))
+    for start in range(0, n, step):
+        part = slice(start, start + step)
+        squares = Z[part][:, rows] * Z[part][:, columns]
+        weighted = (squares[:, :, None] * aX[part, None, :]).reshape(len(squares), -1)
+        blocks += (weighted.T @ second[part, :q]).reshape(blocks.shape)
+    blocks += blocks.transpose(0, 2, 1).copy()
+    blocks[rows == columns] -= aX.T @ first
+    form -= _from_upper_blocks(blocks)
+    return form
 
 
 def _row_pull(Z: Floats, second: Floats) -> Floats:
-    """Σ_j a_j w₂ (z_i − z_j)(z_i − z_j)ᵀ for each row i, shape (n, k, k)."""
-    n, k = Z.shape
-    total, linear = second[:, :1, None], second[:, 1 : k + 1]
-    crossed = Z[:, :, None] * linear[:, None, :]
-    pull: Floats = Z[:, :, None] * Z[:, None, :] * total - crossed - crossed.transpose(0, 2, 1)
-    return pull + second[:, k + 1 :].reshape(n, k, k)
+    """Σ_j a_j w₂ (z_i − z_j)(z_i − z_j)ᵀ for each row i: upper triangles, (n, k(k+1)/2)."""
+    k = Z.shape[1]
+    rows, columns = np.triu_indices(k)
+    total, linear, squares = np.split(second, [1, k + 1], axis=1)
+    pull: Floats = Z[:, rows] * Z[:, columns] * total + squares
+    pull -= Z[:, rows] * linear[:, columns] + Z[:, columns] * linear[:, rows]
+    return pull

@@ -11,14 +11,13 @@ search on Cholesky factorisations. Far from feasibility the bound is lowered ste
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
-from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.mmd_gradient import Discrepancy
+from fairpca.solvers.mmd_step import StepModel, TangentStep, solve_step
 from fairpca.solvers.stiefel import Frame, retract
 from fairpca.summaries.base import Floats
 
@@ -26,16 +25,32 @@ __all__ = ["SETTLED", "Iterate", "MatchingProblem", "MatchingSolution", "maximiz
 
 _INSIDE = 1e-3
 """The bound aimed at is (1 − _INSIDE)·τ, so that the answer is feasible."""
+_CLOSE = 2e-5
+"""The same for the last steps: less of the bound is left unused the less there is to gain."""
 _SHRINK = 0.2
 """One step asks h to fall at most to this share of its value."""
-_GROWTH = 5.0
+_GROWTH = 3.0
 """The multiplier grows at most by this factor a step: feasibility is not bought at any price."""
+_HASTE = 5.0
+"""The same without patience."""
+_EXHAUSTED = 0.03
+"""A multiplier grows once its model promises less than this share of multiplier times MMD²: MMD²
+falls by orders of magnitude along such a path at a fraction of the variance that haste costs."""
 _NEAR = 2.0
 """Within this factor of τ the model takes in all second derivatives of h."""
-_MAX_REJECTED = 12
+_ALMOST = 1e-5
+_MAX_REJECTED = 16
+_MAX_BENT = 4
+"""So many times a model that is not convex is damped; then it goes on without h's residual."""
+_IDLE = 20
+"""So many steps in a row within the bound that gain less than `_NOTHING` end a run: it is where it
+can get, though it does not come to rest (within the slack under the bound it may go to and fro)."""
+_NOTHING = 1e-7
+_FREE = 1.0
+"""With more damping than this a small gain says nothing."""
 _PATIENCE = 8
 """So many steps in a row without lowering the least MMD² by 1 % end an infeasible search."""
-SETTLED = 1e-9
+SETTLED = 1e-7
 """A predicted gain below this share of the total variance counts as none."""
 
 
@@ -62,6 +77,13 @@ class MatchingProblem:
     model: Discrepancy
     n_components: int
     tol: float
+
+    def on_axes(self, n_axes: int, n_components: int) -> MatchingProblem:
+        """Return the problem of fewer components along the first axes only."""
+        same = self.model is self.discrepancy
+        discrepancy = self.discrepancy.on_axes(n_axes, n_components)
+        model = discrepancy if same else self.model.on_axes(n_axes, n_components)
+        return MatchingProblem(self.variances[:n_axes], discrepancy, model, n_components, self.tol)
 
 
 class Iterate(NamedTuple):
@@ -132,8 +154,9 @@ def maximize_variance(
     max_iter : int
         Most steps.
     patient : bool
-        On the way to feasibility raise the multiplier only where the model has proved good, which
-        keeps more variance; else raise it at every step, which gets there from more places.
+        On the way to feasibility raise the multiplier only where the last one has given what it
+        can, which keeps more variance; else raise it at every step, which gets there from more
+        places.
     multiplier : float
         First guess of λ.
     settled : float
@@ -154,7 +177,10 @@ def maximize_variance(
         if search.stuck >= _PATIENCE:
             reason = "no nearby subspace has a smaller MMD"
             break
-    return search.solution(reason, converged=search.calm >= 2)
+        if search.idle >= _IDLE:
+            reason = f"no more variance in {_IDLE} steps"
+            break
+    return search.solution(reason, converged=search.calm >= 2 or search.idle >= _IDLE)
 
 
 class _Search:
@@ -168,20 +194,28 @@ class _Search:
         patient: bool,  # noqa: FBT001
     ) -> None:
         self.problem, self.patient = problem, patient
+        self.inside = _INSIDE
         self.here = self.best = _point(problem, Frame.of(start))
         self.evaluations = 1
-        self.damping, self.multiplier, self.growth = 1e-3, multiplier, _GROWTH
-        self.calm = self.stuck = 0
+        self.damping, self.multiplier = 1e-3, multiplier
+        self.growth = _GROWTH if patient else _HASTE
+        self.calm = self.stuck = self.idle = 0
         self.lowest = self.here.h
         self.history: list[Iterate] = []
 
-    def advance(self) -> _Step | None:
+    def advance(self) -> TangentStep | None:
         """Take one step whose actual gain bears out the predicted one; None if there is none."""
-        model = _model(self.problem, self.here, self.multiplier, self.growth)
+        model = _model(self.problem, self.here, self.multiplier, self.growth, self.inside)
+        bent = 0
         for _ in range(_MAX_REJECTED):
-            step = _solve(model, self.damping, self.multiplier)
+            step = solve_step(model, self.damping, self.multiplier)
             if step is None:
-                self.damping *= 8.0
+                bent += 1
+                if bent == _MAX_BENT:  # at a multiplier far from its last value
+                    model = replace(model, hessian=model.plain)
+                    self.damping *= 8.0 ** (1 - bent)
+                else:
+                    self.damping *= 8.0
                 continue
             there = _point(self.problem, _moved(self.here.frame, step.p))
             self.evaluations += 1
@@ -193,26 +227,39 @@ class _Search:
             self.damping *= 4.0
         return None
 
-    def _accept(self, model: _Model, step: _Step, there: _Point, ratio: float) -> None:
+    def _accept(self, model: StepModel, step: TangentStep, there: _Point, ratio: float) -> None:
         slope = float(np.linalg.norm(model.gradient + step.multiplier * model.slope))
         length = float(np.linalg.norm(step.p))
         self.history.append(Iterate(self.here.value, self.here.h, step.multiplier, slope, length))
         change = 0.25 if ratio > 0.7 else (2.0 if ratio < 0.3 else 1.0)
         self.damping = float(np.clip(self.damping * change, 1e-10, 1e8))
         self.here, self.multiplier = there, max(step.multiplier, 1e-6)
-        if _better(there, self.best, self.problem.tol):
+        if step.attained and step.predicted < _ALMOST:
+            self.inside = max(0.1 * self.inside, _CLOSE)
+        before = self.best
+        if _better(there, before, self.problem.tol):
             self.best = there
-        trusted = not self.patient or (ratio > 0.5 and length < 0.3)
+        gained = self.best.value - before.value > _NOTHING
+        self.idle = 0 if gained or before.h > self.problem.tol else self.idle + 1
+        promised = step.predicted / max(step.multiplier * there.h, 1e-300)
+        if ratio > 1.5:  # the model is too stiff: it will promise as much again
+            promised *= 10.0
         near = there.h <= _NEAR * self.problem.tol
-        self.growth = _GROWTH if trusted or near else 1.0
+        exhausted = ratio > 0.3 and promised < (1.0 if near else _EXHAUSTED)
+        grows = _GROWTH if exhausted else 1.0
+        self.growth = grows if self.patient else _HASTE
         feasible = self.best.h <= self.problem.tol
         lowered = there.h <= 0.99 * self.lowest
-        self.stuck = 0 if feasible or lowered or self.growth == 1.0 else self.stuck + 1
+        if feasible or lowered:
+            self.stuck = 0
+        elif self.growth > 1.0:
+            self.stuck += 1
         self.lowest = min(self.lowest, there.h)
 
-    def calm_after(self, step: _Step, settled: float) -> int:
+    def calm_after(self, step: TangentStep, settled: float) -> int:
         """Count the steps in a row, this one included, that promised no gain."""
-        self.calm = self.calm + 1 if step.predicted < settled and step.attained else 0
+        small = step.predicted < settled and self.damping <= _FREE
+        self.calm = self.calm + 1 if small and step.attained else 0
         return self.calm
 
     def solution(self, reason: str, *, converged: bool = False) -> MatchingSolution:
@@ -238,26 +285,6 @@ class _Point:
     value: float
 
 
-@dataclass(frozen=True, eq=False)
-class _Model:
-    """Quadratic models about a point: of −v (gradient, hessian) and of h (h, slope, curvature)."""
-
-    gradient: Floats
-    hessian: Floats
-    h: float
-    slope: Floats
-    curvature: Floats
-    target: float
-    max_multiplier: float
-
-
-class _Step(NamedTuple):
-    p: Floats
-    multiplier: float
-    predicted: float
-    attained: bool
-
-
 def _point(problem: MatchingProblem, frame: Frame) -> _Point:
     h, G = problem.discrepancy.value_and_gradient(frame.V)
     value = float(np.sum(problem.variances[:, None] * frame.V**2))
@@ -274,94 +301,31 @@ def _model(
     here: _Point,
     multiplier: float,
     growth: float,
-) -> _Model:
+    inside: float,
+) -> StepModel:
     V, C = here.frame.V, here.frame.complement
-    curvature = problem.model.curvature(V, C)
+    near = here.h <= _NEAR * problem.tol
+    curvature = problem.model.curvature(V, C, residual=near)
     q, k = C.shape[1], V.shape[1]
     gradient = (-2.0 * (C.T @ (problem.variances[:, None] * V))).T.reshape(-1)
-    hessian = np.zeros((k * q, k * q))
-    if here.h <= _NEAR * problem.tol:
-        # The Riemannian Hessian of h less its Gauss–Newton part; −⟨VᵀG, BᵀB⟩ is the manifold's.
-        hessian += curvature.residual
-        hessian -= np.kron(V.T @ here.G, np.eye(q))
-        hessian *= multiplier
     D = problem.variances[:, None]
-    hessian += np.kron(2.0 * (V.T @ (D * V)), np.eye(q))
-    hessian -= np.kron(np.eye(k), 2.0 * (C.T @ (D * C)))
-    aim = (1.0 - _INSIDE) * problem.tol
-    return _Model(
+    plain = np.kron(2.0 * (V.T @ (D * V)), np.eye(q)) - np.kron(np.eye(k), 2.0 * (C.T @ (D * C)))
+    hessian = plain
+    if curvature.residual is not None:
+        # The Riemannian Hessian of h less its Gauss–Newton part; −⟨VᵀG, BᵀB⟩ is the manifold's.
+        hessian = plain + multiplier * (curvature.residual - np.kron(V.T @ here.G, np.eye(q)))
+    aim = (1.0 - inside) * problem.tol
+    return StepModel(
         gradient,
         hessian,
+        plain,
         here.h,
         (C.T @ here.G).T.reshape(-1),
         curvature.gauss_newton,
         max(aim, _SHRINK * here.h) if here.h > problem.tol else aim,
         min(growth * multiplier, 1e4 / problem.tol),
+        2.0 * inside,
     )
-
-
-def _solve(model: _Model, damping: float, multiplier: float) -> _Step | None:
-    """Minimise the damped model under its bound; None where it is not convex."""
-    low: tuple[float, float] | None = None
-    high: tuple[float, float] | None = None
-    for _ in range(40):
-        p = _damped_minimizer(model, damping, multiplier)
-        if p is None:
-            return None
-        left = max(float(model.h + (model.slope + 0.5 * (model.curvature @ p)) @ p), 0.0)
-        excess = float(np.log(max(left, 1e-300) / model.target))
-        if -2e-3 <= excess <= 0.0 or (excess < 0.0 and multiplier == 0.0):
-            break
-        if excess > 0.0:
-            low = (float(np.log(max(multiplier, 1e-9))), excess)
-            if multiplier >= model.max_multiplier:
-                break
-        else:
-            high = (float(np.log(multiplier)), excess)
-            if low and high[0] - low[0] < 1e-6:
-                break
-        multiplier = _next_multiplier(low, high, model.max_multiplier)
-    return _step(model, p, multiplier, excess)
-
-
-def _step(model: _Model, p: Floats | None, multiplier: float, excess: float) -> _Step | None:
-    if p is None:
-        return None
-    slope = model.gradient + multiplier * model.slope
-    bend = model.hessian @ p + multiplier * (model.curvature @ p)
-    predicted = -float(slope @ p + 0.5 * p @ bend)
-    return _Step(p, multiplier, predicted, excess <= 1e-9)
-
-
-def _next_multiplier(
-    low: tuple[float, float] | None, high: tuple[float, float] | None, largest: float
-) -> float:
-    """Secant on (log λ, log of model over target), kept inside the bracket."""
-    if low is not None and high is not None:
-        share = float(np.clip(low[1] / (low[1] - high[1]) + 5e-3, 0.05, 0.95))
-        return float(np.exp(low[0] + share * (high[0] - low[0])))
-    if low is not None:  # h falls about as λ⁻²
-        return float(min(np.exp(low[0] + min(0.5 * low[1] + 0.3, 5.0)), largest))
-    guess = -np.inf if high is None else high[0] + min(0.5 * high[1], 0.0) - 0.5
-    return float(np.exp(guess)) if guess > np.log(1e-9) else 0.0
-
-
-def _damped_minimizer(model: _Model, damping: float, multiplier: float) -> Floats | None:
-    matrix = multiplier * model.curvature
-    scale = 1.0 + float(np.trace(matrix)) / len(matrix)
-    matrix += model.hessian
-    matrix[np.diag_indices(len(matrix))] += damping * scale
-    with small_problem_threads(0):  # two threads were 80 times slower on a busy machine
-        try:
-            factor = scipy.linalg.cho_factor(
-                matrix, lower=True, overwrite_a=True, check_finite=False
-            )
-        except scipy.linalg.LinAlgError:
-            return None
-        p: Floats = -scipy.linalg.cho_solve(
-            factor, model.gradient + multiplier * model.slope, check_finite=False
-        )
-    return p
 
 
 def _better(a: _Point, b: _Point, tol: float) -> bool:

@@ -3,7 +3,7 @@
 Local methods find what is near their start, so a short trial is made from each start; trials end
 when two agree on the best value, and the leading ones are continued. On many rows the search runs
 on a surrogate first; exact values and gradients with the surrogate's second derivatives then finish
-it, which takes few exact evaluations.
+it, which takes few exact evaluations. `mmd_ranks` searches among subspaces of lower rank as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from fairpca.solvers.mmd_gradient import Discrepancy
 from fairpca.solvers.mmd_matching import (
     SETTLED,
     Iterate,
@@ -22,12 +21,12 @@ from fairpca.solvers.mmd_matching import (
 )
 from fairpca.summaries.base import Floats
 
-__all__ = ["SearchResult", "Start", "no_worse", "search", "search_with_surrogate"]
+__all__ = ["ROUGH", "SearchResult", "Start", "finish_exactly", "no_worse", "search"]
 
-_TRIAL_STEPS = 40
+_TRIAL_STEPS = 60
 _POLISHED = 2
-_ROUGH = 1e-6
-"""Gains too small to be worth an evaluation on many rows."""
+ROUGH = 1e-6
+"""A trial ends at gains below this share of the total variance."""
 _SAME = 1e-5
 """Values of variance closer than this share of the total are the same optimum."""
 
@@ -54,12 +53,15 @@ class SearchResult:
         Starts tried.
     n_evaluations : int
         Values and gradients computed in all, exact ones only.
+    agreed : bool
+        Whether two starts led to the best value, or there can be no better.
     """
 
     solution: MatchingSolution
     start: str
     n_starts: int
     n_evaluations: int
+    agreed: bool = False
 
 
 class _Trial(NamedTuple):
@@ -72,6 +74,7 @@ def search(
     problem: MatchingProblem,
     starts: Iterable[Start],
     *,
+    known: SearchResult | None = None,
     max_iter: int = 100,
     settled: float = SETTLED,
 ) -> SearchResult:
@@ -81,66 +84,62 @@ def search(
     ----------
     problem : MatchingProblem
     starts : iterable of Start
-        At least one, the most promising first.
+        The most promising first; at least one unless something is known.
+    known : SearchResult, optional
+        Of other starts; counts as one of these.
     max_iter : int
         Most steps of one run, its trial included.
     settled : float
-        A run ends at a predicted gain below this share of the total variance.
+        The last run ends at a predicted gain below this share of the total variance.
     """
-    trials: list[_Trial] = []
+    trials = [_Trial(known.start, known.solution, patient=True)] if known else []
+    n_starts, evaluations = (known.n_starts, known.n_evaluations) if known else (0, 0)
+    agreed = False
     for start in starts:
         solution = maximize_variance(
             problem,
             start.V,
             max_iter=min(_TRIAL_STEPS, max_iter),
             patient=start.patient,
-            settled=settled,
+            settled=max(ROUGH, settled),
         )
         trials.append(_Trial(start.name, solution, start.patient))
-        if _agreed(trials, problem, max(_SAME, 100.0 * settled)):
+        n_starts, evaluations = n_starts + 1, evaluations + solution.n_evaluations
+        agreed = _agreed(trials, problem)
+        if agreed:
             break
     leading = _ranked(trials, problem.tol)
-    polished = [_continued(problem, trial, max_iter, settled) for trial in leading[:_POLISHED]]
-    evaluations = sum(trial.solution.n_evaluations for trial in trials)
+    polished = [_continued(problem, trial, max_iter, ROUGH) for trial in leading[:_POLISHED]]
     for before, after in zip(leading, polished, strict=False):
         evaluations += after.solution.n_evaluations - before.solution.n_evaluations
     best = _ranked(polished + leading[_POLISHED:], problem.tol)[0]
-    return SearchResult(best.solution, best.name, len(trials), evaluations)
+    if settled < ROUGH:
+        before, best = best, _continued(problem, best, max_iter, settled)
+        evaluations += best.solution.n_evaluations - before.solution.n_evaluations
+    return SearchResult(best.solution, best.name, n_starts, evaluations, agreed)
 
 
-def search_with_surrogate(
-    problem: MatchingProblem,
-    surrogate: Discrepancy,
-    starts: Iterable[Start],
-    *,
-    max_iter: int = 100,
+def finish_exactly(
+    problem: MatchingProblem, found: SearchResult, *, max_iter: int = 100
 ) -> SearchResult:
-    """Search on a surrogate, then finish with exact values and gradients.
+    """Go on from what a search on a surrogate found, with exact values and gradients.
 
     Parameters
     ----------
     problem : MatchingProblem
-        Exact.
-    surrogate : Discrepancy
-        Cheap; also the source of second derivatives in the exact phase.
-    starts : iterable of Start
+        Exact, the surrogate as its model.
+    found : SearchResult
     max_iter : int
-        Most steps of one run, in each phase.
+        Most steps.
     """
-    rough = search(
-        replace(problem, discrepancy=surrogate, model=surrogate),
-        starts,
-        max_iter=max_iter,
-        settled=_ROUGH,
-    )
     exact = maximize_variance(
-        replace(problem, model=surrogate),
-        rough.solution.V,
+        problem,
+        found.solution.V,
         max_iter=max_iter,
-        multiplier=max(rough.solution.multiplier, 1.0),
-        settled=_ROUGH,
+        multiplier=max(found.solution.multiplier, 1.0),
+        settled=ROUGH,
     )
-    return SearchResult(exact, rough.start, rough.n_starts, exact.n_evaluations)
+    return SearchResult(exact, found.start, found.n_starts, exact.n_evaluations)
 
 
 def no_worse(found: SearchResult, problem: MatchingProblem, reference: Start) -> SearchResult:
@@ -161,14 +160,15 @@ def no_worse(found: SearchResult, problem: MatchingProblem, reference: Start) ->
     return replace(found, n_evaluations=evaluations)
 
 
-def _agreed(trials: list[_Trial], problem: MatchingProblem, same: float) -> bool:
+def _agreed(trials: list[_Trial], problem: MatchingProblem) -> bool:
     """Whether two converged trials agree on the best value, or there can be no better."""
     best = _ranked(trials, problem.tol)[0].solution
     if best.mmd_squared > problem.tol:
         return False
     if best.value >= (1.0 - 1e-12) * float(problem.variances[: problem.n_components].sum()):
         return True
-    return sum(t.solution.converged and best.value - t.solution.value < same for t in trials) >= 2
+    same = [t for t in trials if best.value - t.solution.value < _SAME and t.solution.converged]
+    return len(same) >= 2
 
 
 def _ranked(trials: list[_Trial], tol: float) -> list[_Trial]:
@@ -185,7 +185,8 @@ def _continued(problem: MatchingProblem, trial: _Trial, max_iter: int, settled: 
     """Return the trial with the rest of its steps made."""
     before = trial.solution
     done = len(before.history)
-    if before.converged or done < _TRIAL_STEPS or done >= max_iter:
+    stuck = not before.converged and done < _TRIAL_STEPS
+    if stuck or done >= max_iter or (before.converged and settled >= ROUGH):
         return trial
     after = maximize_variance(
         problem,
@@ -196,7 +197,13 @@ def _continued(problem: MatchingProblem, trial: _Trial, max_iter: int, settled: 
         settled=settled,
     )
     history: tuple[Iterate, ...] = before.history + after.history
+    evaluations = before.n_evaluations + after.n_evaluations
+    better = after if not before.better_than(after, problem.tol) else before
     whole = replace(
-        after, history=history, n_evaluations=before.n_evaluations + after.n_evaluations
+        better,
+        converged=after.converged,
+        reason=after.reason,
+        history=history,
+        n_evaluations=evaluations,
     )
     return trial._replace(solution=whole)

@@ -8,7 +8,7 @@ cent of h with 1,024 features: good enough to lead a search and to shape its ste
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,19 +73,14 @@ class FeatureDiscrepancy:
         gradient = 2.0 / (D * self.bandwidth) * self._sum(V, pulled)
         return float(np.sum(means**2)) / D, gradient
 
-    def curvature(self, V: Floats, complement: Floats) -> Curvature:
+    def curvature(self, V: Floats, complement: Floats, *, residual: bool = True) -> Curvature:
         """See `Discrepancy`; time O(n (D q + q² k²) + D q² k²)."""
         means = self._means(V)
         D, k = self.frequencies.shape
         q, C = complement.shape[1], self.A.shape[1]
-        pairs = (self.frequencies[:, :, None] * self.frequencies[:, None, :]).reshape(D, 1, k * k)
-        by_cos = (-means[0][:, :, None] * pairs).astype(np.float32)
-        by_sin = (-means[1][:, :, None] * pairs).astype(np.float32)
-        weights = np.empty((len(self.X), k, k), dtype=np.float32)
         X = self.X @ complement.astype(np.float32)
 
         def moved(rows: slice, cos: NDArray[Any], sin: NDArray[Any]) -> Floats:
-            weights[rows] = _combine(self.A[rows], cos, by_cos, sin, by_sin).reshape(-1, k, k)
             aX = (self.A[rows, :, None] * X[rows, None, :]).reshape(-1, C * q)
             return np.concatenate([cos.T @ aX, sin.T @ aX]).astype(np.float64)
 
@@ -94,7 +89,28 @@ class FeatureDiscrepancy:
         scale = 2.0 / (D * self.bandwidth**2)
         with small_problem_threads(0):
             squares = slopes.T @ slopes
-        return Curvature(scale * squares, scale * weighted_squares(X, weights))
+        rest = scale * weighted_squares(X, self._pull(V, means)) if residual else None
+        return Curvature(scale * squares, rest)
+
+    def on_axes(self, n_axes: int, n_components: int) -> FeatureDiscrepancy:
+        """See `Discrepancy`."""
+        fewer = self.frequencies[:, :n_components]
+        return replace(self, X=self.X[:, :n_axes], frequencies=fewer)
+
+    def _pull(self, V: Floats, means: Floats) -> NDArray[np.float32]:
+        """Second derivatives of each row's term by its projection: upper triangles."""
+        rows, columns = np.triu_indices(self.frequencies.shape[1])
+        pairs = (self.frequencies[:, rows] * self.frequencies[:, columns])[:, None, :]
+        by_cos = (-means[0][:, :, None] * pairs).astype(np.float32)
+        by_sin = (-means[1][:, :, None] * pairs).astype(np.float32)
+        weights = np.empty((len(self.X), len(rows)), dtype=np.float32)
+
+        def pulled(part: slice, cos: NDArray[Any], sin: NDArray[Any]) -> Floats:
+            weights[part] = _combine(self.A[part], cos, by_cos, sin, by_sin)
+            return np.zeros(0)
+
+        self._sum(V, pulled)
+        return weights
 
     def _means(self, V: Floats) -> Floats:
         """Weighted sums of cosines and of sines, shape (2, D, C)."""

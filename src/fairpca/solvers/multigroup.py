@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.solvers.balance import Balance, Floats
+from fairpca.solvers.balance import Balance, Floats, orthonormal_columns
 from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.many_groups import solve_many
 from fairpca.solvers.newton_vector import newton_vector
@@ -156,7 +156,8 @@ def exact_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Balance:
     """Solve one single-vector problem: exactly for two groups, by the dual for more."""
     anchor = int(np.argmax(tops))
     others = [leaders[i] for i in range(len(leaders)) if i != anchor]
-    start = np.linalg.qr(np.hstack([leaders[anchor], *others]))[0]
+    columns = np.vstack([vectors.T for vectors in (leaders[anchor], *others)]).T
+    start = orthonormal_columns(columns[:, : len(columns)])
     if len(start) <= NEWTON_UP_TO:
         found = newton_vector(grams, tops, start)
         if found is not None:

@@ -12,6 +12,7 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyr
 from scipy.linalg.lapack import dgesv, dpotrf, dpotrs
 
 from fairpca.solvers.balance import Balance, Floats, mix, small_eigh
@@ -26,7 +27,7 @@ APART = 1e-6
 """Distance of the two leading eigenvalues, relative to the first, that is far enough."""
 GUESSED = 1e-3
 """Imbalance of a first guess, relative to the smallest σ₁², that is good enough."""
-SETTLED = 1e-14
+SETTLED = 1e-13
 """Error of the conditions, relative to the largest σ₁², that ends the iteration."""
 BINDING = 1e-9
 """Weight below which a group is first taken not to bind."""
@@ -137,7 +138,7 @@ class _Newton:
         last = last_restart = np.inf
         for _ in range(MAX_STEPS):
             self._evaluate()
-            done = self.error <= SETTLED or (self.error <= 100 * SETTLED and self.error > last / 4)
+            done = self.error <= SETTLED or (self.error <= 10 * SETTLED and self.error > last / 4)
             if done:
                 if not self._widened():
                     return self._proven()
@@ -171,8 +172,8 @@ class _Newton:
         """
         self.n_iter += 1
         K = mix(-self.mu, self.part)
-        K += np.outer(self.top * self.v, self.v)
         K.flat[:: len(K) + 1] += (1 - APART) * self.top
+        dsyr(self.top, self.v, a=K.T, overwrite_a=1)
         factor, info = dpotrf(K.T, lower=0, overwrite_a=1, clean=0)
         self.moved = np.inf if info else 0.0
         return None if info else factor

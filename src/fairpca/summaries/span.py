@@ -100,8 +100,9 @@ def _about_zero(
     """Extend centred coordinates of wide data to coordinates about zero."""
     inside = basis.T @ origin
     outside = origin - basis @ inside
+    outside -= basis @ (basis.T @ outside)  # again: the first difference may be mostly rounding
     length = float(np.linalg.norm(outside))
-    if length > 0:
+    if length > 1e-13 * float(np.linalg.norm(origin)):
         coordinates = np.hstack([coordinates, np.full((len(coordinates), 1), 0.0)])
         coordinates[:, -1] = length
         basis = np.hstack([basis, outside[:, None] / length])

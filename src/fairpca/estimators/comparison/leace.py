@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from fairpca.data.matrix import check_no_underflow
-from fairpca.estimators.base import (
-    CRITERIA,
-    check_choice,
-    check_enough_directions,
-    check_n_components,
-    dtype_of,
-)
-from fairpca.estimators.cluster import ClusterRows
-from fairpca.estimators.removal import warn_without_variance
-from fairpca.estimators.summarised import SummarisedRows, SummaryProjection
+from fairpca.estimators.base import check_choice, dtype_of
+from fairpca.estimators.contrasted import ContrastedProjection
+from fairpca.estimators.summarised import SummarisedRows
 from fairpca.solvers.leace import erased_components
 from fairpca.solvers.moment_matching import span_of_directions
-from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.moments import Resolution
 
 __all__ = ["LEACE"]
@@ -30,7 +20,7 @@ __all__ = ["LEACE"]
 _DENSE_UP_TO = 500
 
 
-class LEACE(SummaryProjection):
+class LEACE(ContrastedProjection):
     """The least change of the rows after which no linear reader sees the groups, then PCA.
 
     The erased rows are r(x) = x − Uᵀ F (x − μ): U spans the groups' mean differences, and F reads
@@ -158,45 +148,26 @@ class LEACE(SummaryProjection):
 
     def _check_parameters(self) -> None:
         check_choice("method", self.method, ("oblique", "orthogonal"))
-        check_choice("criterion", self.criterion, CRITERIA)
 
     def _solve(self, seen: SummarisedRows) -> None:
         moments, X = seen.moments, seen.rows.X
         unfair = span_of_directions(moments, self._contrasts(seen), ())
-        limit = min(seen.n_rows, X.shape[1])
-        n_components = check_n_components(self.n_components)
-        check_enough_directions(
-            n_components,
-            limit - len(unfair),
-            len(unfair),
-            f"X has n_samples={seen.n_rows} and n_features={X.shape[1]}, so at most {limit} "
-            "directions",
-            "combine groups",
-        )
-        covariance = moments.covariance(ddof=1)
-        total = covariance.trace()
-        if X.shape[0] and not isinstance(seen.rows, ClusterRows):
-            check_no_underflow(X, total)
+        n_components, available = self._wanted(seen, len(unfair))
+        covariance, total = moments.covariance(ddof=1), self._total(seen)
         few = isinstance(n_components, int) and n_components < X.shape[1] // 8
         result = erased_components(
             covariance,
             unfair,
             n_components,
             oblique=self.method == "oblique",
+            by_column=seen.basis is None,
             method="lanczos" if few and moments.n_features > _DENSE_UP_TO else "dense",
-            max_components=min(limit, moments.n_features) - len(unfair),
+            max_components=available,
         )
         found = result.certificate
         variances = np.asarray(found["explained_variance"])
-        kept = np.ones(len(variances), dtype=bool)
-        if len(unfair):
-            varied = variances > found["variance_rounding"]
-            if self.n_components is None and varied.any():
-                kept = varied
-            empty = int(np.sum(kept & ~varied))
-            warn_without_variance(
-                empty, int(kept.sum()), len(unfair), remedy="combine groups", stacklevel=6
-            )
+        rounding = float(np.asarray(found["variance_rounding"]))
+        kept = self._varied(variances, rounding, len(unfair))
         dtype = dtype_of(X)
         components = seen.lift(np.asarray(found["functionals"])[kept])
         axes = seen.lift(result.components[kept])
@@ -207,34 +178,3 @@ class LEACE(SummaryProjection):
         self.readers_ = seen.lift(np.asarray(found["readers"])).astype(dtype)
         self.change_ = float(np.asarray(found["change"]))
         self.constraint_violation_ = float(np.asarray(found["constraint_violation"]))
-
-    def _contrasts(self, seen: SummarisedRows) -> list[Contrast]:
-        """Compare groups; of a stream those that have rows so far."""
-        if not seen.attributes:
-            raise ValueError("the summary has no sensitive attribute: there is nothing to erase.")
-        moments = seen.moments
-        strata = () if seen.stratum is None else self._strata_of(seen, seen.stratum)
-        contrasts = one_versus_rest(
-            moments,
-            seen.attributes,
-            stratum=seen.stratum,
-            strata=strata,
-            allow_empty=seen.partial,
-        )
-        both = [c for c in contrasts if c.inside.any() and c.outside.any()]
-        if len(both) < len(contrasts) or not both:
-            warnings.warn(
-                f"{type(self).__name__} has not yet seen rows of all groups to be compared: what "
-                "tells the others apart is not erased.",
-                UserWarning,
-                stacklevel=7,
-            )
-        return both
-
-    def _strata_of(self, seen: SummarisedRows, stratum: str) -> tuple[Any, ...]:
-        levels = seen.moments.levels(stratum)
-        if seen.partial and self.criterion == "equal_opportunity":
-            positive = 1 if self.pos_label is None and set(levels) <= {0, -1} else self.pos_label
-            if positive is not None and positive not in levels:
-                return ()  # so far
-        return self._strata(levels)

@@ -1,0 +1,51 @@
+"""The page and the numbers of a comparison as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairpca.cli import options
+from fairpca.cli.console import say
+
+if TYPE_CHECKING:
+    from fairpca.report.result import Comparison
+
+__all__ = ["check_files", "write_files"]
+
+
+def check_files(html: Path | None, csv: Path | None, *inputs: str | Path) -> None:
+    """Refuse, before anything is computed, what could not be written afterwards.
+
+    Raises
+    ------
+    typer.BadParameter
+        If an output is also an input, or no kind of table.
+    OutputFileError
+        If the system would refuse to write.
+    """
+    from fairpca.data.output import check_target
+    from fairpca.data.writing import output_suffix
+
+    for option, path in (("--html", html), ("--csv", csv)):
+        if path is not None:
+            options.check_distinct(path, *inputs, option=option)
+            check_target(path)
+    if csv is not None:
+        options.checked("--csv", output_suffix, csv)
+
+
+def write_files(comparison: Comparison, html: Path | None, csv: Path | None) -> None:
+    """Write the files that are wanted."""
+    from fairpca.data.output import write_bytes
+    from fairpca.data.writing import write_table
+    from fairpca.report.cells import to_table
+
+    if csv is not None:
+        write_table(to_table(comparison), csv)
+        say(f"Numbers written to {csv}")
+    if html is not None:
+        from fairpca.report.page import comparison_page
+
+        write_bytes(html, comparison_page(comparison).encode())
+        say(f"Page written to {html}")

@@ -1,0 +1,122 @@
+"""``fairpca report``: a fitted model judged on a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairpca.cli import options
+from fairpca.cli.comparison_files import check_files, write_files
+from fairpca.cli.comparison_table import print_sheet, show_comparison
+from fairpca.cli.console import command
+from fairpca.cli.inputs import load_parts
+from fairpca.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairpca.estimators.persistence import Model
+
+__all__ = ["report"]
+
+
+@command
+def report(
+    model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
+    data: Annotated[str, options.DATA],
+    sensitive: Annotated[list[str] | None, options.SENSITIVE] = None,
+    label: Annotated[str | None, options.LABEL] = None,
+    bins: Annotated[list[str] | None, options.BIN] = None,
+    positive_label: Annotated[str | None, options.POSITIVE_LABEL] = None,
+    na_values: Annotated[list[str] | None, options.NA_VALUES] = None,
+    test_size: Annotated[float, options.TEST_SIZE] = 0.3,
+    max_samples: Annotated[int, options.MAX_SAMPLES] = 3000,
+    seed: Annotated[int, options.SEED] = 0,
+    html: Annotated[Path, options.HTML] = Path("fairpca-report.html"),
+    no_html: Annotated[bool, options.NO_HTML] = False,
+    csv: Annotated[Path | None, options.CSV] = None,
+) -> None:
+    """Judge a fitted MODEL on the rows of DATA, beside plain PCA, and write an HTML page about it.
+
+    Groups and label are those the model was fitted with, unless others are named. Plain PCA is
+    fitted on a random part of the rows; both are measured on the others, as `fairpca compare` does.
+
+    For example:
+
+    `fairpca report model.fairpca people.csv`
+
+    `fairpca report model.fairpca newer.parquet -s sex -s "age>=40" -y hired --html audit.html`
+    """
+    from fairpca.estimators.persistence import load_model
+    from fairpca.report import sheets
+    from fairpca.report.audit import audit
+    from fairpca.report.result import Settings
+
+    page = None if no_html else html
+    check_files(page, csv, model, data)
+    loaded = load_model(model)
+    roles = _roles(loaded, sensitive, label, bins)
+    text = [] if loaded.encoder is None else _text_columns(loaded)
+    given, parts = load_parts(
+        *(data, roles["sensitive"], roles["label"], None, roles["bins"]),
+        keep_sensitive=True,
+        na_values=_na_values(loaded, data, na_values),
+        categorical=text,
+    )
+    positive = getattr(loaded.estimator, "pos_label", None)
+    if parts.label is not None:
+        known = given.positive if positive is None else positive
+        positive = options.match_label(parts.label, positive_label, known)
+    elif positive_label is not None:
+        raise typer.BadParameter("this needs a label column.", param_hint="--label")
+    settings = Settings(pos_label=positive, test_size=test_size, max_samples=max_samples, seed=seed)
+    with progress_bar() as update:
+        found = audit(
+            loaded,
+            given.table,
+            parts,
+            settings=settings,
+            name=f"{type(loaded.estimator).__name__} of {model.name}",
+            title=given.title,
+            remarks=given.remarks,
+            progress=lambda share, text: update("Measuring", share, text),
+        )
+    show_comparison(found)
+    for sheet in (
+        sheets.group_loss_sheet(found),
+        sheets.loading_sheet(found),
+        sheets.communality_sheet(found, most=10),
+    ):
+        print_sheet(sheet)
+    write_files(found, page, csv)
+
+
+def _roles(
+    model: Model, sensitive: list[str] | None, label: str | None, bins: list[str] | None
+) -> Mapping[str, Any]:
+    """Take what is not named from what the model was fitted with."""
+    details = model.details
+    edges = details.get("edges", {})
+    stored = [f"{name}={','.join(map(repr, cuts))}" for name, cuts in edges.items()]
+    if sensitive or bins:
+        return {"sensitive": sensitive, "bins": bins, "label": label or details.get("label")}
+    names = [name for name in details.get("sensitive", ()) if name not in edges]
+    return {"sensitive": names, "bins": stored, "label": label or details.get("label")}
+
+
+def _text_columns(model: Model) -> list[str]:
+    """Name the columns that the model knows as text: in a file they may look like numbers."""
+    encoder: Any = model.encoder
+    kinds = zip(encoder.feature_names_in_, encoder.kinds_, strict=True)
+    return [name for name, kind in kinds if kind == "text"]
+
+
+def _na_values(model: Model, data: str, na_values: list[str] | None) -> list[str]:
+    """Take what stood for a missing value in the model's own rows, in text files."""
+    from fairpca.data.tables import TEXT_SUFFIXES
+
+    if na_values or Path(data).suffix.lower() not in TEXT_SUFFIXES:
+        return na_values or []
+    return list(model.details.get("na_values", ()))

@@ -1,0 +1,165 @@
+"""For each method of a comparison, the setting that keeps most variance at a fairness target."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
+
+from fairpca.data.sampling import balanced_sample
+from fairpca.estimators.registry import Method, Trial
+from fairpca.model_selection import FairnessTargetCV
+from fairpca.report.result import ChosenSetting, Settings
+from fairpca.report.timed_fit import timed_fit
+
+__all__ = ["CHOOSING_ROWS", "Choices", "TrainingTable", "choose_trials"]
+
+CHOOSING_ROWS = 10_000
+"""The most training rows that settings are chosen on."""
+N_FOLDS = 5
+
+Choices = Mapping[str, ChosenSetting]
+"""What was chosen, by method."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingTable:
+    """Training rows before they are encoded.
+
+    Parameters
+    ----------
+    features : pyarrow.Table
+    sensitive : mapping of str to ndarray
+    label : ndarray or None
+    encoder : TableEncoder
+        Unfitted.
+    """
+
+    features: Any
+    sensitive: Mapping[str, NDArray[Any]]
+    label: NDArray[Any] | None
+    encoder: Any
+
+    def sample(self, groups: Any, seed: int) -> TrainingTable:
+        """Return at most `CHOOSING_ROWS` of the rows, groups in proportion."""
+        if groups.n_samples <= CHOOSING_ROWS:
+            return self
+        rows = np.sort(balanced_sample(groups, CHOOSING_ROWS, seed))
+        return TrainingTable(
+            self.features.take(rows),
+            {name: values[rows] for name, values in self.sensitive.items()},
+            None if self.label is None else self.label[rows],
+            self.encoder,
+        )
+
+
+def choose_trials(
+    methods: Sequence[tuple[Method, Sequence[Trial]]],
+    table: TrainingTable,
+    settings: Settings,
+    tell: Callable[[str], None],
+) -> tuple[list[tuple[Method, Trial]], Choices]:
+    """Choose one trial of each method by cross-validation of training rows.
+
+    Parameters
+    ----------
+    methods : sequence of (Method, sequence of Trial)
+        Methods, and the settings to choose from.
+    table : TrainingTable
+        The rows; encoding is fitted within folds.
+    settings : Settings
+        With the target.
+    tell : callable
+        Told what comes next.
+
+    Returns
+    -------
+    list of (Method, Trial)
+        One for each method.
+    Choices
+    """
+    found, choices = [], {}
+    for method, trials in methods:
+        tell(f"choosing for {method.name}")
+        trial, choice = _choose(method, trials, table, settings)
+        found.append((method, trial))
+        choices[method.name] = choice
+    return found, choices
+
+
+def _choose(
+    method: Method, trials: Sequence[Trial], table: TrainingTable, settings: Settings
+) -> tuple[Trial, ChosenSetting]:
+    target: Any = settings.target
+    try:
+        models = [_model(method, trial, settings) for trial in trials]
+        search = FairnessTargetCV(
+            Pipeline([("encode", clone(table.encoder)), ("fair", models[0])]),
+            {"fair": models},
+            target=target.name,
+            limit=target.limit,
+            cv=N_FOLDS,
+            refit=False,
+            pos_label=settings.pos_label,
+            max_samples=settings.max_samples,
+            random_state=settings.seed,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what matters is in the choice
+            search.fit(table.features, table.label, sensitive_features=table.sensitive)
+    except (ValueError, TypeError, ImportError) as error:
+        return trials[0], ChosenSetting(trials[0].label, len(trials), N_FOLDS, problem=str(error))
+    i, results = search.best_index_, search.cv_results_
+    return trials[i], ChosenSetting(
+        trials[i].label,
+        len(trials),
+        N_FOLDS,
+        float(results["mean_test_variance"][i]),
+        float(results["mean_test_unfairness"][i]),
+        float(results["se_test_unfairness"][i]),
+        int(results["n_measured"][i]),
+        search.target_met_,
+    )
+
+
+def _model(method: Method, trial: Trial, settings: Settings) -> Any:
+    model = method.build(
+        trial.parameters,
+        n_components=settings.n_components,
+        criterion=settings.criterion,
+        pos_label=settings.pos_label,
+        random_state=settings.seed,
+    )
+    return _Limited(model, settings.time_limit) if method.slow and settings.time_limit else model
+
+
+class _Limited(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose fit ends with an error when the time is up."""
+
+    def __init__(self, estimator: Any, limit: float | None = None) -> None:
+        self.estimator = estimator
+        self.limit = limit
+
+    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:
+        fitted = timed_fit(clone(self.estimator), X, y, sensitive_features, limit=self.limit)
+        if fitted.problem:
+            raise ValueError(fitted.problem)
+        self.fitted_ = fitted.model
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return self.fitted_.transform(X)
+
+    @property
+    def components_(self) -> Any:
+        return self.fitted_.components_
+
+    @property
+    def mean_(self) -> Any:
+        return self.fitted_.mean_

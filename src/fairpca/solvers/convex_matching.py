@@ -1,0 +1,404 @@
+"""Mean and covariance matching as a semidefinite programme, by splitting (Olfat & Aswani 2019).
+
+maximise ⟨C, P⟩ − μ Σ ‖A^{1/2}P‖₂²   over 0 ⪯ P ⪯ I, tr P = k, ⟨P, ffᵀ⟩ ≤ δ²,
+
+where for every comparison of groups f is the mean difference and A runs over φ₊I + Q and φ₋I − Q, Q
+the covariance difference. The two A of a comparison add up to a multiple of the identity, so that
+in the alternating direction method of multipliers the step in P is a projection onto the Fantope:
+an iteration costs a few eigendecompositions of p × p matrices, where an interior-point method
+factorises a system of p² unknowns. Every iterate gives a feasible P, and by weak duality a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+
+from fairpca.solvers.eigen import small_problem_threads
+from fairpca.solvers.fantope import nearest_fantope_point
+from fairpca.solvers.result import SolverResult
+from fairpca.summaries.base import Floats
+
+__all__ = [
+    "MatchingProgramme",
+    "Penalty",
+    "ProgrammeResult",
+    "matching_components",
+    "solve_by_splitting",
+]
+
+Penalty = Literal["sum", "max"]
+
+RELAXATION = 1.6
+CHECK_EVERY = 10
+BALANCE_UNTIL = 1000
+"""The step follows the residuals up to here; then it stays, which convergence needs."""
+COPY = 10.0
+"""How much more than the A the copy Z weighs: what converges fastest on the data at hand."""
+LARGEST_RATIO = 2.0
+"""Of the two residuals, before the step is changed."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatchingProgramme:
+    """The data of the programme.
+
+    Parameters
+    ----------
+    objective : ndarray of shape (p, p)
+        C, symmetric.
+    means : ndarray of shape (r, p)
+        f of each comparison.
+    covariances : ndarray of shape (r, p, p)
+        Q of each comparison.
+    k : int
+        Trace of P, 1 ≤ k < p.
+    delta : float
+        δ ≥ 0, units of f.
+    mu : float
+        μ ≥ 0.
+    penalty : {"sum", "max"}
+        Whether both A of a comparison count, or the one with the larger norm.
+    shifts : ndarray of shape (r, 2)
+        φ₊ and φ₋ of each comparison, such that all A are positive semi-definite.
+    """
+
+    objective: Floats
+    means: Floats
+    covariances: Floats
+    k: int
+    delta: float
+    mu: float
+    penalty: Penalty
+    shifts: Floats
+
+    @classmethod
+    def of(
+        cls,
+        objective: Floats,
+        means: Floats,
+        covariances: Floats,
+        k: int,
+        *,
+        delta: float,
+        mu: float,
+        penalty: Penalty = "sum",
+    ) -> MatchingProgramme:
+        """Return the programme with the shifts that go with the penalty.
+
+        "sum": each as small as it may be, φ₊ = max(0, −λ_min(Q)) and φ₋ = max(0, λ_max(Q)).
+        "max": φ₊ = φ₋ = ‖Q‖₂.
+        """
+        values = np.linalg.eigvalsh(covariances)[:, [0, -1]]  # with none, none
+        shifts = np.maximum(values * [-1.0, 1.0], 0.0)
+        if penalty == "max":
+            shifts = np.repeat(np.max(np.abs(values), axis=1)[:, None], 2, axis=1)
+        return cls(objective, means, covariances, k, delta, mu, penalty, shifts)
+
+    def without(self, unfair: Floats) -> tuple[MatchingProgramme, Floats]:
+        """Return the programme in the complement of the mean differences, for δ = 0, and a basis.
+
+        Parameters
+        ----------
+        unfair : ndarray of shape (m, p)
+            Orthonormal rows spanning the mean differences.
+
+        Returns
+        -------
+        programme : MatchingProgramme
+        basis : ndarray of shape (p, p - m)
+            Orthonormal columns that its P is written in.
+        """
+        basis = np.linalg.qr(unfair.T, mode="complete")[0][:, len(unfair) :]
+        programme = replace(
+            self,
+            objective=basis.T @ self.objective @ basis,
+            means=np.zeros((0, basis.shape[1])),
+            covariances=basis.T @ self.covariances @ basis,
+        )
+        return programme, basis
+
+    @property
+    def scale(self) -> float:
+        """What the objective would be without constraint and penalty."""
+        return float(np.sum(np.linalg.eigvalsh(self.objective)[-self.k :])) or 1.0
+
+    def roots(self) -> tuple[list[Floats], list[list[int]], float]:
+        """Return all A^{1/2}, which of them share a norm, and a: their squares add up to aI."""
+        roots: list[Floats] = []
+        compared = zip(self.covariances, self.shifts, strict=True) if self.mu > 0 else ()
+        for Q, shifts in compared:
+            values, vectors = np.linalg.eigh(Q)
+            for sign, shift in zip((1, -1), shifts, strict=True):
+                lengths = np.sqrt(np.maximum(shift + sign * values, 0.0))
+                roots.append((vectors * lengths) @ vectors.T)
+        numbers = list(range(len(roots)))
+        width = 1 if self.penalty == "sum" else 2
+        joint = [numbers[i : i + width] for i in range(0, len(roots), width)]
+        a = float(np.sum(self.shifts)) if roots else 0.0
+        return roots, joint, a
+
+    def value(self, P: Floats, roots: Sequence[Floats], joint: Sequence[Sequence[int]]) -> float:
+        """Return the objective at P."""
+        norms = [float(np.linalg.eigvalsh(P @ (R @ R) @ P)[-1]) for R in roots]
+        penalty = sum(max(norms[i] for i in group) for group in joint)
+        return float(np.sum(self.objective * P)) - self.mu * penalty
+
+    def bound(
+        self,
+        roots: Sequence[Floats],
+        multipliers: Sequence[Floats],
+        nuclear: Sequence[float],
+        nu: Floats,
+    ) -> float:
+        """Return an upper bound of the objective, for any multipliers Λ of A^{1/2}P and ν ≥ 0 of f.
+
+        The conjugate of μ‖·‖₂² is ‖·‖_*²/(4μ): the bound is the largest
+        ⟨C − Σ A^{1/2}Λ − Σ ν ffᵀ, P⟩ in the Fantope, plus Σ ‖Λ‖_*²/(4μ) + Σ ν δ².
+
+        Parameters
+        ----------
+        roots, multipliers : sequence of ndarray of shape (p, p)
+        nuclear : sequence of float
+            ‖Λ‖_*, added up over those that share a norm.
+        nu : ndarray of shape (r,)
+        """
+        linear = self.objective - (self.means.T * nu) @ self.means
+        for root, multiplier in zip(roots, multipliers, strict=True):
+            product = root @ multiplier
+            linear -= (product + product.T) / 2
+        bound = float(np.sum(np.linalg.eigvalsh(linear)[-self.k :]))
+        if roots:
+            bound += sum(length**2 for length in nuclear) / (4 * self.mu)
+        return bound + float(np.sum(nu)) * self.delta**2
+
+    def fair_projection(self) -> Floats:
+        """Return the projection of most variance that no mean difference is left in."""
+        basis = np.eye(len(self.objective))
+        if len(self.means):
+            basis = scipy.linalg.null_space(self.means)
+        lead = basis @ np.linalg.eigh(basis.T @ self.objective @ basis)[1][:, -self.k :]
+        projection: Floats = lead @ lead.T
+        return projection
+
+    def made_feasible(self, P: Floats, fair: Floats) -> Floats:
+        """Mix a P of the Fantope with the fair projection, as much as the half-spaces need."""
+        if not len(self.means):
+            return P
+        worst = float(np.max(np.einsum("ij,jk,ik->i", self.means, P, self.means)))
+        share = 1.0 if worst <= self.delta**2 else self.delta**2 / worst
+        return share * P + (1 - share) * fair
+
+
+@dataclass(frozen=True, eq=False)
+class ProgrammeResult:
+    """A feasible P and how far it is from the optimum.
+
+    Parameters
+    ----------
+    P : ndarray of shape (p, p)
+        Feasible.
+    value, bound : float
+        Objective at P, and an upper bound of all objectives.
+    n_iter : int
+        Iterations made.
+    reason : str
+        Why it ended.
+    """
+
+    P: Floats
+    value: float
+    bound: float
+    n_iter: int = 0
+    reason: str = "direct solution"
+
+
+def matching_components(
+    programme: MatchingProgramme,
+    unfair: Floats,
+    solve: Callable[[MatchingProgramme], ProgrammeResult],
+    *,
+    tol: float,
+) -> SolverResult:
+    """Return the k leading eigenvectors of the programme's optimal P.
+
+    Parameters
+    ----------
+    programme : MatchingProgramme
+    unfair : ndarray of shape (m, p)
+        Orthonormal rows spanning the mean differences, which are left out where δ = 0.
+    solve : callable
+        Solves the programme.
+    tol : float
+        Duality gap that counts as converged, as a share of `programme.scale`.
+
+    Returns
+    -------
+    SolverResult
+        `objective` is that of P. Certificates: ``duality_gap``, as `tol`, and ``eigenvalues`` of P,
+        descending.
+    """
+    basis = np.eye(len(programme.objective))
+    if programme.delta == 0:
+        programme, basis = programme.without(unfair)
+    found = solve(programme)
+    shares, vectors = np.linalg.eigh(found.P)
+    components = (basis @ vectors[:, ::-1][:, : programme.k]).T
+    gap = max(found.bound - found.value, 0.0) / programme.scale
+    return SolverResult(
+        components=components,
+        objective=found.value,
+        n_iter=found.n_iter,
+        converged=gap <= tol,
+        reason=found.reason,
+        certificate={"duality_gap": gap, "eigenvalues": np.clip(shares[::-1], 0.0, 1.0)},
+    )
+
+
+def solve_by_splitting(
+    programme: MatchingProgramme, *, max_iter: int, tol: float
+) -> ProgrammeResult:
+    """Solve the programme by the alternating direction method of multipliers.
+
+    Parameters
+    ----------
+    programme : MatchingProgramme
+    max_iter : int
+        Iterations at most.
+    tol : float
+        Ends when bound − value ≤ tol · `programme.scale`.
+    """
+    p = len(programme.objective)
+    if programme.k >= p:
+        roots, joint, _ = programme.roots()
+        value = programme.value(np.eye(p), roots, joint)
+        return ProgrammeResult(np.eye(p), value, value)
+    with small_problem_threads(p):
+        splitting = _Splitting(programme)
+        target = tol * programme.scale
+        for iteration in range(1, max_iter + 1):
+            splitting.step()
+            check = iteration % CHECK_EVERY == 0 or iteration == max_iter
+            if check and splitting.gap() <= target:
+                break
+            if check and iteration <= BALANCE_UNTIL:
+                splitting.balance()
+    met = splitting.bound - splitting.value <= target
+    reason = "the duality gap is within tol" if met else f"max_iter={max_iter} was reached"
+    return ProgrammeResult(splitting.best, splitting.value, splitting.bound, iteration, reason)
+
+
+class _Splitting:
+    """Iterates: P in the Fantope, Y = A^{1/2}P for every A, Z = P in the half-spaces."""
+
+    def __init__(self, programme: MatchingProgramme) -> None:
+        self.problem = programme
+        C, k = programme.objective, programme.k
+        self.roots, self.joint, a = programme.roots()
+        self.weight = COPY * (a or 1.0) if len(programme.means) or not a else 0.0  # of Z = P
+        self.isotropy = a + self.weight
+        self.rho = abs(programme.scale) / k / self.isotropy
+        self.fair = programme.fair_projection()
+        self.P, self.Z = self.fair, self.fair
+        self.Y = [R @ self.P for R in self.roots]
+        self.U = [np.zeros_like(C) for _ in self.roots]
+        self.nuclear = [0.0] * len(self.joint)
+        self.multipliers = np.zeros(len(programme.means))
+        self.UZ = np.zeros_like(C)
+        self.best, self.value, self.bound = self.fair, -np.inf, np.inf
+        self.residuals = (0.0, 0.0)
+
+    def step(self) -> None:
+        """Project onto the Fantope, shrink the largest singular values, move the multipliers."""
+        problem = self.problem
+        pull = problem.objective / self.rho + self.weight * (self.Z - self.UZ)
+        for R, Y, U in zip(self.roots, self.Y, self.U, strict=True):
+            product = R @ (Y - U)
+            pull += (product + product.T) / 2
+        self.P = nearest_fantope_point(pull / self.isotropy, problem.k)
+        images = [R @ self.P for R in self.roots]
+        moved = [
+            RELAXATION * image + (1 - RELAXATION) * Y + U
+            for image, Y, U in zip(images, self.Y, self.U, strict=True)
+        ]
+        old, oldZ = self.Y, self.Z
+        self.U, self.nuclear = _excess(moved, self.joint, problem.mu / self.rho)
+        self.Y = [V - U for V, U in zip(moved, self.U, strict=True)]
+        if self.weight:
+            V = RELAXATION * self.P + (1 - RELAXATION) * self.Z + self.UZ
+            self.multipliers = _half_space_multipliers(V, problem.means, problem.delta**2)
+            self.UZ = (problem.means.T * self.multipliers) @ problem.means
+            self.Z = V - self.UZ
+        primal = sum(float(np.sum((i - Y) ** 2)) for i, Y in zip(images, self.Y, strict=True))
+        change = sum((R @ (Y - o) for R, Y, o in zip(self.roots, self.Y, old, strict=True)), 0.0)
+        change = change + self.weight * (self.Z - oldZ)
+        primal += self.weight * float(np.sum((self.P - self.Z) ** 2))
+        self.residuals = (np.sqrt(primal * self.isotropy), float(np.linalg.norm(change)))
+
+    def gap(self) -> float:
+        """Return bound − value of the best found, having looked at the present iterate."""
+        problem = self.problem
+        P = problem.made_feasible(self.P, self.fair)
+        value = problem.value(P, self.roots, self.joint)
+        if value > self.value:
+            self.best, self.value = P, value
+        bound = problem.bound(
+            self.roots,
+            [self.rho * U for U in self.U],
+            [self.rho * n for n in self.nuclear],
+            self.rho * self.weight * self.multipliers,
+        )
+        self.bound = min(self.bound, bound)
+        return self.bound - self.value
+
+    def balance(self) -> None:
+        """Change the step where one residual is much larger than the other."""
+        primal, dual = self.residuals
+        ratio = primal / max(dual, 1e-300)
+        if 1 / LARGEST_RATIO <= ratio <= LARGEST_RATIO:
+            return
+        factor = float(np.clip(np.sqrt(ratio), 0.2, 5.0))
+        self.rho *= factor
+        self.U = [U / factor for U in self.U]
+        self.nuclear = [n / factor for n in self.nuclear]
+        self.UZ, self.multipliers = self.UZ / factor, self.multipliers / factor
+
+
+def _excess(
+    moved: Sequence[Floats], joint: Sequence[Sequence[int]], weight: float
+) -> tuple[list[Floats], list[float]]:
+    """Return what the proximal step of weight · max‖·‖₂² takes from each matrix.
+
+    Singular values above a level c are cut to c, with 2 · weight · c = Σ (σ − c)₊ over the matrices
+    that share a norm.
+    """
+    taken = [np.zeros(0)] * len(moved)
+    nuclear = []
+    for group in joint:
+        pairs = [np.linalg.eigh(moved[i].T @ moved[i]) for i in group]
+        sigmas = [np.sqrt(np.maximum(values, 0.0)) for values, _ in pairs]
+        ordered = np.sort(np.concatenate(sigmas))[::-1]
+        level = float(np.max(np.cumsum(ordered) / (2 * weight + np.arange(1, len(ordered) + 1))))
+        for i, (_, vectors), sigma in zip(group, pairs, sigmas, strict=True):
+            cut = sigma > level
+            top = vectors[:, cut]
+            taken[i] = ((moved[i] @ top) * (1 - level / sigma[cut])) @ top.T
+        nuclear.append(float(np.sum(np.maximum(ordered - level, 0.0))))
+    return taken, nuclear
+
+
+def _half_space_multipliers(V: Floats, means: Floats, limit: float) -> Floats:
+    """Return ν ≥ 0 with V − Σ ν ffᵀ the nearest matrix for which all ⟨·, ffᵀ⟩ ≤ limit."""
+    excess: Floats = np.einsum("ij,jk,ik->i", means, V, means) - limit
+    if np.all(excess <= 0):
+        return np.zeros(len(means))
+    products = (means @ means.T) ** 2
+    size = float(np.max(np.diag(products)))
+    root = np.linalg.cholesky(products + 1e-10 * size * np.eye(len(means)))
+    solved: Floats = scipy.optimize.nnls(root.T, np.linalg.solve(root, excess))[0]
+    return solved

@@ -1,0 +1,94 @@
+"""Linear readers: classifiers that try to tell groups apart, and what they are asked to tell.
+
+All groups of a comparison weigh equally, whatever their sizes, so that chance is 1/L of L groups.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from fairpca.summaries.base import Floats
+
+__all__ = ["Concept", "balanced_accuracy", "fit_quietly", "logistic_reader"]
+
+_NEWTON_UP_TO = 300
+
+
+@dataclass(frozen=True, eq=False)
+class Concept:
+    """Groups to be told apart, on the rows that have a label.
+
+    Parameters
+    ----------
+    name : str
+        What to call it.
+    rows : ndarray of int, shape (n,)
+        The rows, of those of X.
+    codes : ndarray of int, shape (n,)
+        Each row's group, 0 … L − 1; each has a row.
+    shares : ndarray of shape (n,)
+        The rows' weights: 1/L in all for each group.
+    """
+
+    name: str
+    rows: NDArray[np.intp]
+    codes: NDArray[np.intp]
+    shares: Floats
+
+    @classmethod
+    def of(
+        cls, name: str, rows: NDArray[np.intp], codes: NDArray[np.intp], weights: Floats | None
+    ) -> Concept:
+        """Weigh groups equally, and rows within them as `weights` say."""
+        present, codes = np.unique(codes, return_inverse=True)
+        w = np.ones(len(codes)) if weights is None else weights
+        totals = np.bincount(codes, w)
+        return cls(name, rows, codes, w / totals[codes] / len(present))
+
+    @property
+    def n_groups(self) -> int:
+        """L."""
+        return int(self.codes.max()) + 1
+
+    @property
+    def chance(self) -> float:
+        """Balanced accuracy of guessing."""
+        return 1.0 / self.n_groups
+
+    def residuals(self, probabilities: Floats) -> Floats:
+        """Return shares · (indicator − probability), shape (n, L), or (n, 1) of two groups."""
+        indicator = np.zeros_like(probabilities)
+        indicator[np.arange(len(self.codes)), self.codes] = 1.0
+        residuals: Floats = self.shares[:, None] * (indicator - probabilities)
+        return residuals[:, 1:] if self.n_groups == 2 else residuals
+
+
+def logistic_reader(n_features: int, n_groups: int, penalty: float) -> LogisticRegression:
+    """Return logistic regression: mean loss (shares sum to 1) + penalty/2 · ‖coefficients‖²."""
+    newton = n_features * (n_groups if n_groups > 2 else 1) <= _NEWTON_UP_TO
+    return LogisticRegression(
+        C=1.0 / penalty,
+        solver="newton-cholesky" if newton else "lbfgs",
+        tol=1e-8 if newton else 1e-6,
+        max_iter=500,
+        warm_start=True,
+    )
+
+
+def balanced_accuracy(concept: Concept, predicted: NDArray[Any]) -> float:
+    """Return the mean recall over the groups, rows weighed within them."""
+    return float(concept.shares @ (predicted == concept.codes))
+
+
+def fit_quietly(reader: Any, features: Floats, concept: Concept, scale: float = 1.0) -> Any:
+    """Fit a classifier to a concept; that it ran out of steps does no harm here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return reader.fit(features, concept.codes, sample_weight=scale * concept.shares)

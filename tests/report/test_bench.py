@@ -1,0 +1,90 @@
+"""What a comparison makes of models that are no orthogonal projections, or that fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+from fairpca.data.groups import encode_groups
+from fairpca.estimators.methods import PLAIN, method_named
+from fairpca.report.bench import Bench, Part
+from fairpca.report.comparison import _together
+from fairpca.report.result import MethodResult, Settings
+
+
+@pytest.fixture(scope="module")
+def bench():
+    rng = np.random.default_rng(0)
+    groups = rng.choice(["a", "b"], 200)
+    X = rng.normal(size=(200, 6)) + (groups == "a")[:, None]
+    parts = [Part(X[rows], {"g": groups[rows]}, None) for rows in (slice(100), slice(100, 200))]
+    return Bench(*parts, Settings(n_components=2, max_samples=100, n_ranks=3))
+
+
+class Squares(BaseEstimator):
+    """A representation that is not linear."""
+
+    def transform(self, X):
+        return X[:, :2] ** 2
+
+
+class Oblique(BaseEstimator):
+    components_ = np.array([[1.0, 0, 0, 0, 0, 0], [0.9, 0.1, 0, 0, 0, 0]])
+
+    def transform(self, X):
+        return X @ self.components_.T
+
+
+@pytest.mark.parametrize("model", [Squares(), Oblique()])
+def test_what_is_no_orthogonal_projection(bench, model):
+    """No group's loss; of a linear map the variance of the coordinates, of others none."""
+    found = bench.judge(MethodResult("own"), model)
+    X = bench.test.X
+    share = np.var(model.transform(X), axis=0).sum() / np.var(X, axis=0).sum()
+    linear = hasattr(model, "components_")
+    assert found.variance_ratio == pytest.approx(share if linear else np.nan, nan_ok=True)
+    assert found.reconstruction is None
+    assert ("oblique" if linear else "not linear") in found.remark
+    assert 0.4 < found.leakage["g"]["linear"].auc <= 1
+    assert np.isnan(found.mmd_squared) != linear
+    assert found.projection.shape == (100, 2)
+
+
+def test_curves_end_where_a_fit_fails(bench, monkeypatch):
+    method = method_named("worst-group")
+    fit = method.kind.fit
+
+    def fails_at_three(self, *args, **kwargs):
+        if self.n_components > 2:
+            raise ValueError("enough")
+        return fit(self, *args, **kwargs)
+
+    monkeypatch.setattr(method.kind, "fit", fails_at_three)
+    (trial,), _ = method.trials(bench.facts(encode_groups(bench.test.sensitive, n_samples=100)))
+    curves = bench.by_rank(method, trial)
+    assert curves.losses["marginal", "training"].shape == (2, 2)
+    assert curves.problem == "enough"
+
+
+def test_plain_pca_must_work(bench, monkeypatch):
+    def fail(*args, **kwargs):
+        raise ValueError("no")
+
+    monkeypatch.setattr(PLAIN.kind, "fit", fail)
+    (trial,), _ = PLAIN.trials(bench.facts(encode_groups(bench.test.sensitive, n_samples=100)))
+    with pytest.raises(ValueError, match="no"):
+        bench.measure(PLAIN, trial)
+
+
+def test_a_method_that_fails_on_some_splits_says_so():
+    good = MethodResult("m", variance_ratio=0.5, projection=np.ones((3, 2)))
+    bad = MethodResult("m", problem="singular")
+    together = _together([good, bad, good])
+    assert together.variance_ratio == 0.5
+    assert len(together.others) == 1
+    assert together.remark == "Could not be fitted on 1 of 3 splits: singular"
+    late = _together([bad, good])
+    assert not late.problem
+    assert len(late.projection) == 0  # of rows that nobody else's are
+    assert _together([bad, bad]).problem == "singular"
