@@ -329,3 +329,19 @@ def test_a_block_without_values_is_imputed():
     encoder = TableEncoder(missing="impute").partial_fit({"a": [1.0, 3.0]})
     encoder.partial_fit({"a": [np.nan, np.nan]})
     assert encoder.transform({"a": [np.nan]}).tolist() == [[0.0]]
+
+
+def test_decimal_commas_are_no_categories():
+    table = {"price": [f"{i % 7},5" for i in range(40)], "x": np.arange(40) * 0.3}
+    with pytest.raises(ValueError, match=r"decimal comma, such as '0,5', .* write 0\.5"):
+        TableEncoder().fit(table)
+    assert TableEncoder(categorical=("price",)).fit(table).n_features_out_ == 8
+
+
+def test_whole_numbers_that_would_become_equal_are_refused():
+    big = [2**53 + i for i in range(10)]
+    table = pa.table({"account": pa.array(big), "x": np.arange(10) * 0.3})
+    with pytest.raises(ValueError, match=r"beyond 2\*\*53, such as 9007199254740992"):
+        TableEncoder().fit(table)
+    apart = pa.table({"sum": pa.array([1000 * n for n in big]), "x": np.arange(10) * 0.3})
+    assert TableEncoder().fit(apart).n_features_out_ == 2  # large, but still different

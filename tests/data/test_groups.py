@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -172,3 +174,11 @@ def test_joint_cells_partition_the_rows(data):
     rows = np.flatnonzero(np.arange(n) % 2 == 0)
     part_codes, part_keys = groups.take(rows).joint()
     assert [part_keys[c] for c in part_codes] == [keys[c] for c in codes[rows]]
+
+
+def test_labels_that_look_alike_are_told():
+    with pytest.warns(UserWarning, match=r"differ only in spaces or capitals.*'F', 'f '"):
+        encode_groups(["f ", "F", "m"], n_samples=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encode_groups(["f", "m", 1], n_samples=3)

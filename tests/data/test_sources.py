@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,9 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
+from fairpca import StreamingMomentMatchingPCA
 from fairpca.data.images import ImageFolder
 from fairpca.data.sources import ArraySource, ColumnRoles, TableRows, as_row_source, prefetched
 from fairpca.data.tables import ColumnNotFoundError
@@ -203,3 +206,99 @@ def test_roles_leave_the_features(people):
     block = next(TableRows.over(dataset, roles).blocks())
     assert block.X.column_names == ["h", "e"]
     assert list(block.sensitive_features) == ["group", "label"]
+
+
+def test_blocks_without_rows_or_weight_are_as_if_absent(people):
+    X, group, _, _ = people
+    n = len(X)
+    none, zero = slice(0, 0), slice(20, 40)
+    weight = np.ones(n)
+    weight[zero] = 0
+    blocks = [
+        (X[none], group[none], weight[none]),
+        (X[:20], group[:20], weight[:20]),
+        (X[zero], group[zero], weight[zero]),
+        (X[none], group[none], weight[none]),
+        (X[40:], group[40:], weight[40:]),
+    ]
+    kept = weight > 0
+    for options in ({}, {"solver": "power", "block_size": 10}, {"solver": "sketch"}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = StreamingMomentMatchingPCA(1, **options).fit(blocks)
+            expected = StreamingMomentMatchingPCA(1, **options).fit(
+                X[kept], sensitive_features=group[kept]
+            )
+        np.testing.assert_allclose(found.components_, expected.components_, atol=1e-8)
+    with pytest.raises(ValueError, match="list has no rows"):
+        StreamingMomentMatchingPCA(1).fit(blocks[:1])
+    nothing = [(X, group, np.zeros(n))]
+    for options in ({}, {"solver": "power"}):
+        with pytest.raises(ValueError, match="no labelled row"):
+            StreamingMomentMatchingPCA(1, **options).fit(nothing)
+
+
+def test_nested_lists_are_blocks_and_what_is_none_is_named(people):
+    X, group, _, _ = people
+    lists = [(X[i : i + 20].tolist(), group[i : i + 20].tolist()) for i in range(0, len(X), 20)]
+    assert next(as_row_source(lists).blocks()).n_rows == 20
+    for items in ([X, X], [{"X": X}], [pd.DataFrame(X)]):
+        with pytest.raises(TypeError, match="block 0 of the stream is a"):
+            list(as_row_source(items).blocks())
+
+
+def test_partition_folders_hold_the_groups(people, tmp_path):
+    frame(people).to_parquet(tmp_path / "parts", partition_cols=["group"])
+    source = as_row_source(tmp_path / "parts", **ROLES)
+    model = StreamingMomentMatchingPCA(1).fit(source)
+    assert model.group_counts_["group"].sum() == len(people[0])
+
+
+def _junk(path):
+    path.write_bytes(b"junk" * 50)
+
+
+def _junk_folder(path):
+    path.mkdir()
+    _junk(path / "a.parquet")
+
+
+DAMAGED = {
+    "folder": _junk_folder,
+    "empty": lambda path: path.mkdir(),
+    "x.npy": _junk,
+    "objects.npy": lambda path: np.save(path, np.array([1, "a"], object), allow_pickle=True),
+    "flat.npy": lambda path: np.save(path, np.ones(5)),
+    "x.h5": _junk,
+    "x.zarr": lambda path: path.mkdir(),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_what_cannot_be_read_is_named(name, tmp_path):
+    if name.endswith((".h5", ".zarr")):
+        pytest.importorskip({"h5": "h5py", "zarr": "zarr"}[name.split(".")[1]])
+    DAMAGED[name](tmp_path / name)
+    with pytest.raises(ValueError, match=name):
+        as_row_source(tmp_path / name, sensitive_features=None)
+
+
+def test_what_is_not_there_is_said(tmp_path):
+    for name in ("x.npy", "x.parquet", "folder", "x.h5"):
+        with pytest.raises(FileNotFoundError, match=f"{name}: no such"):
+            as_row_source(tmp_path / name)
+
+
+def test_damaged_image_is_named(rng, tmp_path):
+    pillow = pytest.importorskip("PIL.Image")
+    for i in range(2):
+        pixels = rng.integers(0, 255, (8, 6), dtype=np.uint8)
+        pillow.fromarray(pixels).save(tmp_path / f"{i}.png")
+    labels = pd.DataFrame({"image_id": ["0.png", "1.png"], "group": ["a", "b"]})
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    whole = (tmp_path / "1.png").read_bytes()
+    source = ImageFolder.open(tmp_path, tmp_path / "labels.csv", "group")
+    for damaged in (whole[: len(whole) // 2], b"junk"):
+        (tmp_path / "1.png").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"1\.png: the image cannot be read"):
+            list(source.blocks())

@@ -376,3 +376,11 @@ def test_columns_read_letter_by_letter(tmp_path, how):
     source = open_table(path).as_text(["code", "no such"])
     table = source.read() if how == "whole" else pa.Table.from_batches(source.blocks())
     assert table.to_pydict() == {"code": ["01", "1", None, "1.0"], "n": [1, 2, 3, 4]}
+
+
+def test_text_of_another_encoding_is_named_as_such(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_bytes("x,g\n1,é\n2,b\n".encode("latin-1"))
+    for chosen in ((), ("g",)):
+        with pytest.raises(DataFileError, match="'g' holds text that is not UTF-8"):
+            open_table(path).as_text(chosen).read()

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.exceptions import ConvergenceWarning
 
 from fairpca import (
     MomentMatchingPCA,
@@ -133,7 +132,7 @@ def test_cuts_and_order_of_groups_do_not_matter(data):
     settings["block_size"] = data.draw(st.sampled_from([None, 7, 20, n]))
     settings["match_mean"] = data.draw(st.booleans())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", UserWarning)  # few steps, and groups that come too late
         one = _fitted(settings, X, group)
         other = _fitted(settings, da.from_array(X, chunks=(chunks, 4)), group)
     if isinstance(one, str):
@@ -416,7 +415,7 @@ def test_columns_of_text_and_other_objects_are_refused(table):
         MomentMatchingPCA(1, solver="gram").fit(da.from_array(X), sensitive_features=group)
     with pytest.raises(TypeError, match="sensitive_features is a"):
         MomentMatchingPCA(1).fit(X, sensitive_features=da.from_array(group))
-    with pytest.raises(TypeError, match="takes no Dask collection here"):
+    with pytest.raises(TypeError, match="Give a Dask collection to fit"):
         StreamingMomentMatchingPCA(1).partial_fit(da.from_array(X), sensitive_features=group)
 
 

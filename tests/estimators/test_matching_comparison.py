@@ -7,6 +7,7 @@ import functools
 import numpy as np
 import pytest
 import scipy.linalg
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -349,6 +350,20 @@ def test_a_penalty_that_outweighs_everything_is_told():
     X[group == "a", 1] += 1
     with pytest.warns(UserWarning, match="components hold no variance: with mu=0.01 the penalty"):
         ConvexMatchingPCA(2).fit(X * 1e6 + 1e8, sensitive_features=group)
+
+
+@pytest.mark.parametrize("approximation", ["none", "nystroem"])
+def test_rows_far_from_the_origin_keep_their_distances(approximation):
+    rng = np.random.default_rng(5)
+    X, s = rng.normal(size=(90, 4)).round(3), rng.integers(2, size=90)
+    far = X + 2.0**27
+    X = far - 2.0**27  # what is left of the rows after the addition
+    model = KernelMeanMatchingPCA(
+        2, gamma=0.3, approximation=approximation, n_landmarks=60, random_state=0
+    )
+    near = model.fit(X, sensitive_features=s).transform(X)
+    found = clone(model).fit(far, sensitive_features=s).transform(far)
+    np.testing.assert_allclose(found, near, atol=1e-7)
 
 
 def test_rows_that_do_not_vary_have_no_kernel_components():

@@ -219,3 +219,31 @@ def test_damaged_checkpoint_falls_back_to_the_one_before(people, tmp_path):
             StreamingMomentMatchingPCA(2, **POWER), source, resume=True, **keep
         ).components_
     np.testing.assert_array_equal(again, whole)
+
+
+def test_rows_of_weight_zero_do_not_count_in_the_size_of_blocks(people, tmp_path):
+    X, group = people
+    weight = np.where(np.arange(len(X)) % 4 == 0, 0.0, 1.0)
+    kept = weight > 0
+    data = pd.DataFrame(X, columns=list("abcdefgh")).assign(group=group, weight=weight)
+    data.to_parquet(tmp_path / "people.parquet")
+    sources = [
+        ArraySource.over(X, group, sample_weight=weight, block_rows=50),
+        as_row_source(
+            tmp_path / "people.parquet", sensitive_features="group", sample_weight="weight"
+        ),
+        as_row_source(
+            [(X[i : i + 70], group[i : i + 70], weight[i : i + 70]) for i in range(0, 700, 70)]
+        ),
+    ]
+    model = StreamingMomentMatchingPCA(2, n_unfair=1, solver="power")
+    without = model.fit(X[kept], sensitive_features=group[kept])
+    expected = without.components_
+    assert without._stream.settings.block_size == kept.sum() // 20
+    assert [source.weighted_rows() for source in sources] == [kept.sum(), kept.sum(), None]
+    for source in sources[:2]:
+        found = fit_stream(StreamingMomentMatchingPCA(2, n_unfair=1, solver="power"), source)
+        np.testing.assert_allclose(found.components_, expected, atol=1e-10)
+    options = {"solver": "power", "block_size": kept.sum() // 20}
+    found = fit_stream(StreamingMomentMatchingPCA(2, n_unfair=1, **options), sources[2])
+    np.testing.assert_allclose(found.components_, expected, atol=1e-10)

@@ -443,3 +443,42 @@ def test_share_of_variance_and_all_components(rng):
         assert share.n_components_ == offline.n_components_
         every = StreamingMomentMatchingPCA(None, solver=solver).fit(X, sensitive_features=group)
         assert every.n_components_ == 7
+
+
+@pytest.mark.parametrize("solver", ["moments", "power", "sketch"])
+def test_true_is_not_one(rng, solver):
+    X, group, _ = make(rng, n=900)
+    labels = np.where(np.arange(900) % 3 == 0, True, group.astype(object))
+    named = np.array([f"{type(v).__name__} {v}" for v in labels])
+    options = {"n_unfair": 1, "solver": solver, "block_size": 100}
+    options |= {"n_unfair_blocks": 4, "n_pca_blocks": 4}
+    found, expected = (
+        in_batches(StreamingMomentMatchingPCA(2, **options), X, g, 100) for g in (labels, named)
+    )
+    assert len(found.groups_["sensitive_feature"]) == len(np.unique(named))
+    assert sorted(found.group_counts_["sensitive_feature"]) == sorted(
+        expected.group_counts_["sensitive_feature"]
+    )
+    np.testing.assert_allclose(projector(found.components_), projector(expected.components_),
+                               atol=1e-8)  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{}, {"block_size": 40}])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+def test_power_keeps_out_of_a_batch_it_cannot_sum(rng, options, value):
+    X, group, _ = make(rng, n=400)
+    X = X.astype(np.float32)
+    settings = {"solver": "power", "n_unfair": 1, "n_unfair_blocks": 2, "n_pca_blocks": 2}
+    model = StreamingMomentMatchingPCA(2, **settings, **{"block_size": 100, **options})
+    bad = X[100:200].copy()
+    bad[57, 3] = value
+    model.partial_fit(X[:100], sensitive_features=group[:100])
+    with pytest.raises(ValueError, match="Input X contains"):
+        model.partial_fit(bad, sensitive_features=group[100:200])
+    for start in (100, 200, 300):
+        rows = slice(start, start + 100)
+        model.partial_fit(X[rows], sensitive_features=group[rows])
+    other = in_batches(
+        StreamingMomentMatchingPCA(2, **settings, **{"block_size": 100, **options}), X, group, 100
+    )
+    np.testing.assert_array_equal(model.components_, other.components_)

@@ -170,3 +170,30 @@ def test_errors_name_the_fault():
         group_reconstruction_error(np.where(X > 8, np.nan, X), np.eye(5), g)
     with pytest.raises(ValueError, match="mean must be 5 finite numbers"):
         group_reconstruction_error(X, np.eye(5)[:1], g, mean=[0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [group_reconstruction_error, marginal_loss, incremental_loss, extra_reconstruction_error],
+)
+def test_units_do_not_matter(rng, measure):
+    X, V = rng.normal(size=(40, 4)), np.eye(4)[:2]
+    group = np.repeat(["a", "b"], 20)
+    one = measure(X, V, group, per="variance").array
+    for unit in (1e-200, 1e-6, 1e6, 1e200):
+        np.testing.assert_allclose(measure(X * unit, V, group, per="variance").array, one)
+        if unit == 1e200:
+            with pytest.raises(ValueError, match="squares overflow"):
+                measure(X * unit, V, group)
+    np.testing.assert_allclose(measure(1e6 * X, V, group).array, 1e12 * measure(X, V, group).array)
+
+
+def test_a_group_without_weight_has_no_loss_not_a_perfect_one(rng):
+    X, group = rng.normal(size=(20, 3)), np.repeat(["a", "b"], 10)
+    with pytest.warns(UserWarning, match=r"no loss \(NaN\): \['a'\]"):
+        error = group_reconstruction_error(
+            X, np.eye(3)[:1], group, sample_weight=np.repeat([0.0, 1.0], 10)
+        )
+    assert np.isnan(error["a"])
+    assert np.isnan(error.worst)
+    assert error["b"] > 0

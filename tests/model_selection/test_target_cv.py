@@ -369,7 +369,7 @@ def test_a_target_and_a_score_of_ones_own():
     ).fit(X, y, sensitive_features=group)
     assert search.best_params_ == {"n_unfair": 1}
     assert set(seen) == {(100, 100, 100)}
-    with pytest.raises(TypeError, match="has no components_"):
+    with pytest.raises(TypeError, match="it has no components_"):
         FairnessTargetCV(StandardScaler(), {"with_std": [True]}).fit(X, sensitive_features=group)
 
 

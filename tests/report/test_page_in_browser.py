@@ -18,6 +18,7 @@ sync_api = pytest.importorskip(
 )
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FOUND = os.environ.get("FAIRPCA_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+PATIENCE = 300_000  # milliseconds: a busy machine is no fault of the page
 pytestmark = pytest.mark.skipif(FOUND is None, reason="there is no Chromium to open the page with")
 
 
@@ -26,6 +27,7 @@ class Opened:
 
     def __init__(self, page, url):
         self.page, self.said, self.asked = page, [], []
+        page.set_default_timeout(PATIENCE)
         page.on("console", lambda message: self.said.append(message.text))
         page.on("pageerror", lambda error: self.said.append(str(error)))
         page.on("request", lambda request: self.asked.append(request.url))
@@ -52,7 +54,8 @@ class Opened:
 @pytest.fixture(scope="module")
 def browser():
     with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=FOUND, args=["--no-sandbox"])
+        options = {"args": ["--no-sandbox"], "timeout": PATIENCE}
+        started = playwright.chromium.launch(executable_path=FOUND, **options)
         yield started
         started.close()
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpca.data.source import DataFileError
 from fairpca.data.sources import ColumnRoles, RowBlock, RowSource
 from fairpca.data.tables import check_columns, open_table
 
@@ -128,9 +129,12 @@ class ImageFolder(RowSource):
             pillow = import_module("PIL.Image")
         except ImportError as error:
             raise ImportError("reading images needs Pillow: pip install pillow") from error
-        with pillow.open(file) as image:
-            image = image.convert("L" if self.channel == "grey" else "RGB")
-            if self.size is not None:
-                image = image.resize((self.size[1], self.size[0]))
-            pixels = np.asarray(image, dtype=np.float32) / np.float32(255)
+        try:
+            with pillow.open(file) as image:
+                image = image.convert("L" if self.channel == "grey" else "RGB")
+                if self.size is not None:
+                    image = image.resize((self.size[1], self.size[0]))
+                pixels = np.asarray(image, dtype=np.float32) / np.float32(255)
+        except (OSError, ValueError, SyntaxError) as error:  # what Pillow says of damaged files
+            raise DataFileError(f"{file}: the image cannot be read: {error}") from error
         return pixels if self.channel == "grey" else pixels[:, :, _CHANNELS[self.channel]]

@@ -9,9 +9,17 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse
 
+from fairpca.data.array_library import library_of
 from fairpca.data.frames import check_distinct_names, without_stored_index
 
-__all__ = ["as_matrix", "check_no_underflow", "column_name", "explain_nonfinite", "index_of"]
+__all__ = [
+    "all_finite",
+    "as_matrix",
+    "check_no_underflow",
+    "column_name",
+    "explain_nonfinite",
+    "index_of",
+]
 
 _TINY_VARIANCE = 1e-290
 """Below this, sums of squares have lost digits to float64's subnormal numbers."""
@@ -86,6 +94,27 @@ def _named_by_text(X: Any) -> Any:
 def index_of(X: Any) -> Any:
     """Return the pandas index of X, or None."""
     return X.index if hasattr(X, "iloc") else None
+
+
+def all_finite(X: Any, *, squares: bool = False) -> bool:
+    """Whether no value is NaN or infinite; a sum tells at once in all but rare cases.
+
+    Parameters
+    ----------
+    X : array
+        A NumPy or sparse array, or one of another library.
+    squares : bool
+        Whether the sum of squares, in the precision of X, is to be finite too.
+    """
+    library = library_of(X)
+    if library is not None:
+        return bool(library.xp.all(library.xp.isfinite(X)))
+    values = X.data if scipy.sparse.issparse(X) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if squares and values.dtype.kind == "f":
+            axes = list(range(values.ndim))
+            return bool(np.isfinite(np.einsum(values, axes, values, axes, [])))
+        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
 def explain_nonfinite(X: Any, names: Sequence[str] | None, *, first_row: int = 0) -> str:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fairpca.data.source import BLOCK_ROWS, DataFileError, TableSource
 
-__all__ = ["open_numpy"]
+__all__ = ["map_array", "open_numpy"]
 
 _MATRIX_KEYS = ("X", "data")
 _NAME_KEYS = ("feature_names", "feature_names_in_", "columns")
@@ -48,14 +48,32 @@ class NumpySource(TableSource):
         return pa.Table.from_batches(batches) if batches else pa.table({c: [] for c in columns})
 
 
+def map_array(path: Path) -> NDArray[Any]:
+    """Return the array of an ``.npy`` file as a read-only memory map.
+
+    Raises
+    ------
+    DataFileError
+        If the file is damaged, cut short, or holds Python objects.
+    FileNotFoundError
+        If there is none.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file.")
+    try:
+        _check_header(path)
+        mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except _DAMAGE as error:
+        raise error if isinstance(error, DataFileError) else _damaged(path, error) from error
+    return mapped
+
+
 def open_numpy(path: Path) -> TableSource:
     """Open an ``.npy`` or ``.npz`` file; names for nameless columns are ``x0``, and so on."""
     no_notes: tuple[str, ...] = ()
     try:
         if path.suffix.lower() == ".npy":
-            _check_header(path)
-            matrix = np.load(path, mmap_mode="r", allow_pickle=False)
-            columns, notes = _matrix_columns(matrix, path, None), no_notes
+            columns, notes = _matrix_columns(map_array(path), path, None), no_notes
         else:
             with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 columns, notes = _archive_columns({k: file[k] for k in file.files}, path)

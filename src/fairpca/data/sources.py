@@ -1,24 +1,27 @@
 """Row-block sources: data that come, or are read, a bounded number of rows at a time.
 
-One small interface, `RowSource`: blocks of rows with their groups, from the start or from a given
-block on. What cannot be read again (a generator) says so.
+`as_row_source` opens paths, arrays and streams as a `RowSource`; `prefetched` reads ahead.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from fairpca.data.tables import SUFFIXES, TableSource, check_columns, open_table
+from fairpca.data.numpy_files import map_array
+from fairpca.data.row_source import (
+    ArraySource,
+    BlockStream,
+    ColumnRoles,
+    RowBlock,
+    RowSource,
+    TableRows,
+)
+from fairpca.data.source import DataFileError, reading
+from fairpca.data.tables import SUFFIXES, open_table
 
 __all__ = [
     "ArraySource",
@@ -30,236 +33,6 @@ __all__ = [
     "as_row_source",
     "prefetched",
 ]
-
-BLOCK_BYTES = 32 * 2**20
-"""Size of a block read from an array, unless told otherwise."""
-
-
-@dataclass(frozen=True, eq=False)
-class RowBlock:
-    """Some rows and what belongs to them; every part as `fit` takes it.
-
-    Parameters
-    ----------
-    X : array-like or frame of shape (n_rows, n_features)
-        The rows.
-    sensitive_features, sample_weight, y : optional
-        As in `fit`.
-    """
-
-    X: Any
-    sensitive_features: Any = None
-    sample_weight: Any = None
-    y: Any = None
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of the block."""
-        return int(self.X.shape[0]) if hasattr(self.X, "shape") else len(self.X)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RowSource(ABC):
-    """Where blocks of rows come from.
-
-    Attributes
-    ----------
-    name : str
-        What to call it in messages; also how a checkpoint knows it again.
-    n_rows : int or None
-        All rows, None where only reading would tell.
-    rereadable : bool
-        Whether `blocks` may be called more than once.
-    """
-
-    name: str
-    n_rows: int | None
-    rereadable: bool = True
-
-    @abstractmethod
-    def blocks(self, start: int = 0) -> Iterator[RowBlock]:
-        """Yield blocks, leaving out the first `start` of them; always cut in the same places."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BlockStream(RowSource):
-    """An iterable of `RowBlock` or of tuples (X, groups[, weights[, y]])."""
-
-    items: Iterable[Any] = ()
-
-    def blocks(self, start: int = 0) -> Iterator[RowBlock]:
-        """See `RowSource.blocks`."""
-        for i, item in enumerate(islice(self.items, start, None), start):
-            if isinstance(item, RowBlock):
-                yield item
-            elif isinstance(item, tuple) and 1 <= len(item) <= 4:
-                yield RowBlock(*item)
-            else:
-                raise TypeError(
-                    f"block {i} of the stream is a {type(item).__name__}; give tuples "
-                    "(X_block, groups_block[, weights[, y]])."
-                )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ArraySource(RowSource):
-    """A two-dimensional array that is read by slices of rows: memory map, Zarr, HDF5.
-
-    Further axes (images) are flattened.
-    """
-
-    X: Any = None
-    sensitive_features: Any = None
-    sample_weight: Any = None
-    y: Any = None
-    block_rows: int = 1024
-
-    @classmethod
-    def over(
-        cls,
-        X: Any,
-        sensitive_features: Any = None,
-        *,
-        sample_weight: Any = None,
-        y: Any = None,
-        block_rows: int | None = None,
-        name: str = "array",
-    ) -> ArraySource:
-        """Return the source of an array's rows.
-
-        Raises
-        ------
-        ValueError
-            If labels or weights are not one per row.
-        """
-        n, width = int(X.shape[0]), int(np.prod(X.shape[1:], dtype=np.int64))
-        for part, values in (
-            ("sensitive_features", sensitive_features),
-            ("sample_weight", sample_weight),
-            ("y", y),
-        ):
-            if values is not None and _length(values) != n:
-                raise ValueError(f"{part} has {_length(values)} rows, X has {n}.")
-        size = block_rows or max(1, BLOCK_BYTES // max(1, width * X.dtype.itemsize))
-        return cls(
-            name=f"{name} of {n} x {width}",
-            n_rows=n,
-            X=X,
-            sensitive_features=sensitive_features,
-            sample_weight=sample_weight,
-            y=y,
-            block_rows=size,
-        )
-
-    def blocks(self, start: int = 0) -> Iterator[RowBlock]:
-        """See `RowSource.blocks`."""
-        for first in range(start * self.block_rows, self.X.shape[0], self.block_rows):
-            rows = slice(first, min(first + self.block_rows, int(self.X.shape[0])))
-            X = np.asarray(self.X[rows])
-            yield RowBlock(
-                X.reshape(len(X), -1),
-                _rows(self.sensitive_features, rows),
-                _rows(self.sample_weight, rows),
-                _rows(self.y, rows),
-            )
-
-
-@dataclass(frozen=True)
-class ColumnRoles:
-    """Which columns of a table are what; all others are features.
-
-    Parameters
-    ----------
-    sensitive_features : str or sequence of str, optional
-        Columns of group labels.
-    y, sample_weight : str, optional
-        Label and weight columns.
-    features : sequence of str, optional
-        The features, in place of all other columns.
-    """
-
-    sensitive_features: str | Sequence[str] | None = None
-    y: str | None = None
-    sample_weight: str | None = None
-    features: Sequence[str] | None = None
-
-    @property
-    def groups(self) -> list[str]:
-        """The group columns."""
-        names = self.sensitive_features
-        return [names] if isinstance(names, str) else list(names or ())
-
-    def columns(self, available: Sequence[str], where: str) -> tuple[list[str], list[str]]:
-        """Return the feature columns, and all columns to read.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            If a column is not there.
-        """
-        others = [*self.groups, *(n for n in (self.y, self.sample_weight) if n is not None)]
-        check_columns([*others, *(self.features or ())], available, where)
-        features = list(self.features or (n for n in available if n not in others))
-        return features, list(dict.fromkeys([*features, *others]))
-
-    def split(self, batch: pa.RecordBatch, features: list[str]) -> RowBlock:
-        """Return a batch's parts."""
-        groups = self.groups
-        return RowBlock(
-            pa.Table.from_batches([batch.select(features)]),
-            {name: _values(batch, name) for name in groups} if groups else None,
-            None if self.sample_weight is None else _values(batch, self.sample_weight),
-            None if self.y is None else _values(batch, self.y),
-        )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TableRows(RowSource):
-    """The rows of a table: a data file, or a `pyarrow.dataset.Dataset` of many."""
-
-    table: Any = None
-    roles: ColumnRoles = field(default_factory=ColumnRoles)
-    block_rows: int | None = None
-
-    @classmethod
-    def over(cls, table: Any, roles: ColumnRoles, *, block_rows: int | None = None) -> TableRows:
-        """Return the source of a `TableSource`'s or an Arrow dataset's rows."""
-        if isinstance(table, TableSource):
-            name, n_rows = str(table.path), table.n_rows
-        else:
-            files = getattr(table, "files", ())
-            name, n_rows = f"dataset of {len(files)} files", table.count_rows()
-        return cls(name=name, n_rows=n_rows, table=table, roles=roles, block_rows=block_rows)
-
-    def blocks(self, start: int = 0) -> Iterator[RowBlock]:
-        """See `RowSource.blocks`."""
-        for batch in islice(self._batches(), start, None):
-            yield self.roles.split(batch, self._features())
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        columns = self._columns()[1]
-        if isinstance(self.table, TableSource):
-            yield from self.table.blocks(columns, block_rows=self.block_rows)
-            return
-        size = self.block_rows or max(1, BLOCK_BYTES // (8 * len(columns)))
-        # One fragment after the other: a scanner's read-ahead would hold many files' rows.
-        for fragment in self.table.get_fragments():
-            batches = fragment.to_batches(
-                schema=self.table.schema,
-                columns=columns,
-                batch_size=size,
-                batch_readahead=1,
-                fragment_readahead=1,
-            )
-            yield from (batch for batch in batches if batch.num_rows)
-
-    def _columns(self) -> tuple[list[str], list[str]]:
-        table = self.table
-        names = table.column_names if isinstance(table, TableSource) else table.schema.names
-        return self.roles.columns(names, self.name)
-
-    def _features(self) -> list[str]:
-        return self._columns()[0]
 
 
 def as_row_source(
@@ -356,9 +129,8 @@ def _open_path(path: str | Path, parts: tuple[Any, Any, Any], block_rows: int | 
             text, sensitive_features, y=y, sample_weight=sample_weight, block_rows=block_rows
         )
     if suffix == ".npy" and not _is_names(sensitive_features):
-        X = np.load(path, mmap_mode="r", allow_pickle=False)
         return ArraySource.over(
-            X,
+            map_array(Path(path)),
             sensitive_features,
             sample_weight=sample_weight,
             y=y,
@@ -374,11 +146,9 @@ def _open_path(path: str | Path, parts: tuple[Any, Any, Any], block_rows: int | 
             raise ValueError(f"{path}: give {name} as the name of a column of the file.")
     roles = ColumnRoles(*parts)
     if Path(path).is_dir():
-        import pyarrow.dataset
-
-        return TableRows.over(
-            pyarrow.dataset.dataset(text, format="parquet"), roles, block_rows=block_rows
-        )
+        return TableRows.over(_parquet_folder(Path(path)), roles, block_rows=block_rows)
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path}: no such file or folder.")
     if suffix not in SUFFIXES:
         known = ", ".join([*SUFFIXES, ".zarr", ".h5", ".hdf5", ".h5ad"])
         raise ValueError(
@@ -386,6 +156,16 @@ def _open_path(path: str | Path, parts: tuple[Any, Any, Any], block_rows: int | 
             "a folder must hold Parquet files (for images see fairpca.data.images.ImageFolder)."
         )
     return TableRows.over(open_table(path), roles, block_rows=block_rows)
+
+
+def _parquet_folder(path: Path) -> Any:
+    import pyarrow.dataset
+
+    with reading(path):  # folders named key=value hold rows of that value
+        found = pyarrow.dataset.dataset(str(path), format="parquet", partitioning="hive")
+    if not found.files:
+        raise DataFileError(f"{path}: the folder has no Parquet files.")
+    return found
 
 
 def _is_names(value: Any) -> bool:
@@ -401,16 +181,19 @@ def _is_stream(data: Any) -> bool:
     if isinstance(data, Iterator):
         return True
     if isinstance(data, list | tuple):
-        return (
-            bool(data)
-            and all(isinstance(item, tuple | RowBlock) for item in data)
-            and any(
-                isinstance(item, RowBlock) or getattr(item[0], "ndim", 0) == 2
-                for item in data
-                if item
-            )
-        )
+        return any(map(_is_block, data))
     return isinstance(data, Iterable) and not isinstance(data, str | bytes | dict)
+
+
+def _is_block(item: Any) -> bool:
+    """Whether a list's item can be nothing but a block, or a mistaken one, and no row."""
+    if isinstance(item, RowBlock | dict) or getattr(item, "ndim", 0) == 2:
+        return True
+    if not (isinstance(item, tuple) and item):
+        return False
+    first = item[0]
+    nested = isinstance(first, list | tuple) and bool(first) and isinstance(first[0], list | tuple)
+    return nested or getattr(first, "ndim", 0) > 0
 
 
 def _check_no_parts(*parts: Any) -> None:
@@ -419,30 +202,3 @@ def _check_no_parts(*parts: Any) -> None:
             "a stream of blocks brings its own groups, weights and labels: give tuples "
             "(X_block, groups_block[, weights[, y]]), and no sensitive_features beside them."
         )
-
-
-def _length(values: Any) -> int:
-    if isinstance(values, Mapping):
-        lengths = {_length(column) for column in values.values()}
-        return lengths.pop() if len(lengths) == 1 else -1
-    return int(values.shape[0]) if hasattr(values, "shape") else len(values)
-
-
-def _rows(values: Any, rows: slice) -> Any:
-    if values is None:
-        return None
-    if isinstance(values, Mapping):
-        return {name: _rows(column, rows) for name, column in values.items()}
-    return values.iloc[rows] if hasattr(values, "iloc") else values[rows]
-
-
-def _values(batch: pa.RecordBatch, name: str) -> Any:
-    column = batch.column(batch.schema.get_field_index(name))
-    if not column.null_count and (
-        pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    ):  # by way of the few distinct ones: a Python object for each row would be slow
-        coded = column.dictionary_encode()
-        return np.array(coded.dictionary.to_pylist(), dtype=str)[coded.indices.to_numpy()]
-    if column.null_count or pa.types.is_dictionary(column.type):
-        return np.array(column.to_pylist(), dtype=object)
-    return column.to_numpy(zero_copy_only=False)

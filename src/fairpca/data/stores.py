@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fairpca.data.source import DataFileError
 from fairpca.data.sources import ArraySource
 
 __all__ = ["open_store"]
@@ -46,10 +47,23 @@ def open_store(
     if not Path(text).exists():
         raise FileNotFoundError(f"{text}: no such store.")
     module = _imported(kind, text)
-    store = module.open(text, mode="r") if kind == "zarr" else module.File(text, "r")
+    try:
+        store = module.open(text, mode="r") if kind == "zarr" else module.File(text, "r")
+    except (OSError, ValueError) as error:
+        what = "Zarr store" if kind == "zarr" else "HDF5 file"
+        raise DataFileError(f"{text}: this is no {what}: {error}") from error
     X = store if hasattr(store, "shape") else _find(store, inner or "X", text)
     if hasattr(X, "keys"):
-        raise ValueError(f"{text}: X is stored as a sparse matrix; only dense arrays can be read.")
+        held = sorted(X.keys())
+        if {"data", "indices"} <= set(held):
+            raise ValueError(
+                f"{text}: {inner or 'X'} is stored as a sparse matrix; only dense arrays can be "
+                "read."
+            )
+        raise ValueError(
+            f"{text}: {inner or 'X'} is a group, which holds {', '.join(map(repr, held[:10]))}: "
+            f"give the path of an array, {text}::group/array."
+        )
     labels = _named(store, sensitive_features, text)
     chunk = int((getattr(X, "chunks", None) or (1,))[0])
     source = ArraySource.over(

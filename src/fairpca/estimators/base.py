@@ -282,14 +282,9 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 combine=getattr(self, "combine_attributes", "separate"),
             )
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                align_to_index(sample_weight, index, "sample_weight"),
-                np.broadcast_to(0.0, (n_samples, 1)),
-                dtype=np.float64,
-                ensure_non_negative=True,
+            sample_weight = _checked_weights(
+                align_to_index(sample_weight, index, "sample_weight"), n_samples, none=batch
             )
-            if not (sample_weight > 0).any():  # older scikit-learn lets this pass
-                raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
         stratum = self._label(y, groups, index)
         # A batch need not have all labels.
         strata = () if stratum is None or batch else self._strata(stratum.levels)
@@ -469,6 +464,21 @@ def deterministic_signs(components: Floats) -> Floats:
     signs[signs == 0] = 1.0
     flipped: Floats = components * signs[:, None]
     return flipped
+
+
+def _checked_weights(sample_weight: Any, n_samples: int, *, none: bool) -> Floats:
+    """Return weights as float64; only with `none` may all of them be zero."""
+    if none and np.shape(sample_weight) == (n_samples,) and not np.any(sample_weight):
+        return np.zeros(n_samples)
+    weights: Floats = _check_sample_weight(
+        sample_weight,
+        np.broadcast_to(0.0, (n_samples, 1)),
+        dtype=np.float64,
+        ensure_non_negative=True,
+    )
+    if not (weights > 0).any():  # older scikit-learn lets this pass
+        raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
+    return weights
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

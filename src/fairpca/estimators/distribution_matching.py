@@ -327,7 +327,8 @@ class DistributionMatchingPCA(LinearProjection):
         check_choice("combine_attributes", self.combine_attributes, ("separate", "intersection"))
         check_choice("missing_groups", self.missing_groups, ("error", "unlabelled"))
         tol: Any = self.tol
-        if not isinstance(tol, int | float | np.number) or not 0 < tol < np.inf:
+        number = isinstance(tol, int | float | np.number) and not isinstance(tol, bool)
+        if not number or not 0 < tol < np.inf:
             raise ValueError(f"tol must be a positive number, the largest MMD²; got {tol!r}.")
         if not is_count(self.max_iter) or self.max_iter < 1:
             raise ValueError(f"max_iter must be a whole number of at least 1; got {self.max_iter}.")

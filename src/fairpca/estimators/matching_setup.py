@@ -230,7 +230,9 @@ def kernel_and_bandwidth(
             return KERNELS[name], median_distance_bandwidth(setup.scores[:, :k])
         return KERNELS[name], resolve_bandwidth(bandwidth, setup.scores[:, :k])
     several = [resolve_bandwidth(sigma, setup.scores[:, :k]) for sigma in bandwidth]
-    if name != "rbf" or not several:
+    if not several:
+        raise ValueError("bandwidth is an empty sequence: give 'median', a number or several.")
+    if name != "rbf":
         raise ValueError(
             f"several bandwidths make a mixture of Gaussian kernels (kernel='rbf'); got "
             f"{len(several)} with kernel={name!r}."

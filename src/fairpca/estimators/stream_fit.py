@@ -124,7 +124,9 @@ def fit_stream(
         blocks = source.blocks(place.block)
         for block, waited in _timed(prefetched(blocks, prefetch) if prefetch else blocks):
             waiting += waited
-            _take(estimator, block, source, place)
+            if block.n_rows:  # a block without rows is as if absent
+                _take(estimator, block, source, place)
+            place.block += 1
             now = time.monotonic()
             if progress is not None:
                 total = None if source.n_rows is None else source.n_rows * place.passes
@@ -141,9 +143,10 @@ def fit_stream(
                 _save(estimator, source, keeper, place)
                 saved = time.monotonic()
         if place.number == 0:
-            if not place.block:
+            if not place.rows:
                 raise ValueError(f"{source.name} has no rows.")
-            place.passes = estimator._passes(place.rows) if source.rereadable else 1
+            counted = int(estimator.summary().counts.sum())  # rows of weight 0 do not count
+            place.passes = estimator._passes(counted) if source.rereadable else 1
         place.number, place.block, place.rows = place.number + 1, 0, 0
     estimator._finish()
     if keeper is not None:
@@ -180,6 +183,8 @@ def _take(
         )
         if first:
             known = source.n_rows if source.rereadable else None
+            if known is not None and estimator.solver == "power":  # it divides them into blocks
+                known = source.weighted_rows()
             estimator._begin(rows, n_rows=known)
             if known is not None:
                 place.passes = estimator._passes(known)
@@ -187,7 +192,6 @@ def _take(
     except ValueError as error:
         where = f"rows {place.rows:,} to {place.rows + block.n_rows - 1:,} of {source.name}"
         raise ValueError(f"{where}: {error}") from error
-    place.block += 1
     place.rows += block.n_rows
     place.all_rows += block.n_rows
 

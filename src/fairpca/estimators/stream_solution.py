@@ -24,7 +24,7 @@ from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 
 if TYPE_CHECKING:
-    from fairpca.estimators.streaming import StreamingMomentMatchingPCA
+    from fairpca.estimators.stream_base import StreamEstimator
 
 __all__ = ["solve_summary"]
 
@@ -32,7 +32,7 @@ _DENSE_UP_TO = {"moments": 500, "sketch": 64}
 
 
 def solve_summary(
-    model: StreamingMomentMatchingPCA,
+    model: StreamEstimator,
     summary: GroupMoments | GroupSketch,
     attributes: tuple[str, ...],
     stratum: str | None,
@@ -93,7 +93,7 @@ def solve_summary(
 
 
 def _method(
-    model: StreamingMomentMatchingPCA, summary: GroupMoments | GroupSketch
+    model: StreamEstimator, summary: GroupMoments | GroupSketch
 ) -> Literal["dense", "lanczos"]:
     """Decompose d × d matrices where they are small or many components are wanted."""
     d = summary.n_features

@@ -23,7 +23,7 @@ from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.stream import SummaryStream
 
 if TYPE_CHECKING:
-    from fairpca.estimators.streaming import StreamingMomentMatchingPCA
+    from fairpca.estimators.stream_base import StreamEstimator
 
 __all__ = ["check_stream_parameters", "start_stream"]
 
@@ -32,13 +32,13 @@ _SOLVERS = ("auto", "moments", "power", "sketch")
 
 
 def start_stream(
-    model: StreamingMomentMatchingPCA, rows: CheckedRows, n_rows: int | None
+    model: StreamEstimator, rows: CheckedRows, n_rows: int | None
 ) -> tuple[str, NoisyPower | SummaryStream]:
     """Return the solver chosen and its empty stream.
 
     Parameters
     ----------
-    model : StreamingMomentMatchingPCA
+    model : StreamEstimator
         The parameters.
     rows : CheckedRows
         The first batch, for its shape and attributes.
@@ -57,7 +57,7 @@ def start_stream(
     return solver, SummaryStream.into(empty, decay=float(model.decay))
 
 
-def check_stream_parameters(model: StreamingMomentMatchingPCA) -> None:
+def check_stream_parameters(model: StreamEstimator) -> None:
     """Raise ValueError for the first constructor parameter that cannot be used."""
     k = check_n_components(model.n_components)
     check_n_unfair(model.n_unfair)
@@ -90,7 +90,7 @@ def check_stream_parameters(model: StreamingMomentMatchingPCA) -> None:
             )
 
 
-def _choose_solver(model: StreamingMomentMatchingPCA, rows: CheckedRows) -> str:
+def _choose_solver(model: StreamEstimator, rows: CheckedRows) -> str:
     """Exact moments wherever they and the solver's copies fit the limit, else the sketch."""
     if model.solver != "auto":
         return model.solver
@@ -102,7 +102,7 @@ def _choose_solver(model: StreamingMomentMatchingPCA, rows: CheckedRows) -> str:
     return "moments" if needed <= parse_bytes(model.memory_limit) else "sketch"
 
 
-def _sketch_rank(model: StreamingMomentMatchingPCA, rows: CheckedRows) -> int:
+def _sketch_rank(model: StreamEstimator, rows: CheckedRows) -> int:
     """ℓ; binary attributes have one comparison, others one per level."""
     if model.sketch_size is not None:
         return int(model.sketch_size)
@@ -115,7 +115,7 @@ def _sketch_rank(model: StreamingMomentMatchingPCA, rows: CheckedRows) -> int:
     return max(_SMALLEST_SKETCH, 4 * (int(k or 0) + m))
 
 
-def _power(model: StreamingMomentMatchingPCA, rows: CheckedRows, n_rows: int | None) -> NoisyPower:
+def _power(model: StreamEstimator, rows: CheckedRows, n_rows: int | None) -> NoisyPower:
     d = rows.X.shape[1]
     b = int(model.block_size or _default_block(model, n_rows, d))
     settings = PowerSettings(
@@ -148,7 +148,7 @@ def _power(model: StreamingMomentMatchingPCA, rows: CheckedRows, n_rows: int | N
     )
 
 
-def _default_block(model: StreamingMomentMatchingPCA, n_rows: int | None, d: int) -> int:
+def _default_block(model: StreamEstimator, n_rows: int | None, d: int) -> int:
     if n_rows is None:
         return max(1000, 2 * d)
     first_stage = model.n_unfair_blocks if model._needs_groups else 0

@@ -6,6 +6,7 @@ components with orthonormal rows, or a fitted PCA, scikit-learn's or this librar
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -56,7 +57,8 @@ def group_reconstruction_error(
         Non-negative; a row of weight w counts as w rows.
     per : {"row", "group", "variance"}
         Divide by the group's weight (squared units of X per row), by nothing (a sum), or by the
-        group's own total ‖A_i‖²_F (a share in [0, 1]; 0 for a group without any).
+        group's own total ‖A_i‖²_F (a share in [0, 1]; 0 for a group without any). A group
+        without positive weight has NaN, with a warning.
 
     Returns
     -------
@@ -288,12 +290,18 @@ def _measure(
     dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
     centred = dense - _centre(mean, components, dense, weights)
     roots = np.sqrt(weights)
-    everything = _Rows(centred * roots[:, None], roots, V)
+    size = float(np.max(np.abs(centred), initial=0.0))  # squares must neither overflow nor vanish
+    scale = float(np.ldexp(1.0, int(np.frexp(size)[1]))) if 0.0 < size < np.inf else 1.0
+    everything = _Rows((centred / scale) * roots[:, None], roots, V)
 
     def judged(chosen: NDArray[np.bool_]) -> float:
         part = _Rows(everything.A[chosen], roots[chosen], V, everything)
-        unit = {"row": float(np.sum(weights[chosen])), "group": 1.0, "variance": part.total}[per]
-        return loss(part) / unit if unit > 0 else 0.0
+        weight = float(np.sum(weights[chosen]))
+        if not weight > 0:
+            return np.nan
+        unit = {"row": weight, "group": 1.0, "variance": part.total}[per]
+        share = loss(part) / unit if unit > 0 else 0.0
+        return share if per == "variance" else share * scale * scale
 
     labels: list[Any] = []
     numbers = []
@@ -302,6 +310,18 @@ def _measure(
             labels.append(level if len(groups.attributes) == 1 else (attribute.name, level))
             numbers.append(judged(attribute.codes == code))
     overall = judged(np.ones(n, dtype=bool))
+    if np.isinf([overall, *numbers]).any():
+        raise ValueError(
+            "X varies by so much that squares overflow float64: rescale its columns, or take "
+            "per='variance', which has no unit."
+        )
+    if np.isnan(numbers).any():
+        without = [label for label, number in zip(labels, numbers, strict=True) if np.isnan(number)]
+        warnings.warn(
+            f"groups without any positive sample_weight have no loss (NaN): {without}.",
+            UserWarning,
+            stacklevel=3,
+        )
     return GroupMeasure(tuple(labels), np.array(numbers), overall)
 
 

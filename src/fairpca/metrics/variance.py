@@ -58,7 +58,7 @@ def explained_variance_ratio(X: Any, components: Any, *, sample_weight: Any = No
 
     Examples
     --------
-    >>> explained_variance_ratio([[0.0, 0.0], [2.0, 1.0], [4.0, 2.0]], [[1.0, 0.0]])
+    >>> round(explained_variance_ratio([[0.0, 0.0], [2.0, 1.0], [4.0, 2.0]], [[1.0, 0.0]]), 3)
     0.8
     """
     rows = checked_rows(X, "X", sparse=True)

@@ -179,8 +179,9 @@ def _kept(whole: Any, model: Any, test: Sample, raw: Sample, how: Judging) -> fl
         return float(how.scoring(whole, raw.X, raw.y))
     if not hasattr(model, "components_"):
         raise TypeError(
-            f"{type(model).__name__} has no components_ to take the variance kept from: pass "
-            "scoring=, a function of (estimator, X, y) that is larger the better."
+            f"{type(model).__name__} is no projection of the features (it has no components_), so "
+            "there is no share of the variance to choose by; in Python, pass scoring=, a function "
+            "of (estimator, X, y)."
         )
     V = np.asarray(model.components_, dtype=np.float64)
     if np.allclose(V @ V.T, np.eye(len(V)), atol=1e-5):

@@ -17,15 +17,9 @@ from fairpca.data.roles import TableParts, check_attributes
 from fairpca.data.source import check_columns
 from fairpca.estimators.methods import METHODS, PLAIN
 from fairpca.estimators.persistence import Model
-from fairpca.report.comparison import (
-    Progress,
-    check_sizes,
-    collected_warnings,
-    described,
-    split_bench,
-    two_classes,
-)
+from fairpca.report.comparison import Progress, described
 from fairpca.report.result import Comparison, MethodResult, Settings
+from fairpca.report.splits import check_sizes, collected_warnings, split_bench, two_classes
 
 __all__ = ["audit"]
 

@@ -43,11 +43,12 @@ def _judgement(chosen: ChosenSetting) -> str:
     if chosen.problem:
         return f"could not be judged: {chosen.problem}"
     part = f" in {chosen.n_measured} of {chosen.n_folds} folds"
+    nearest = "; the nearest is shown" if chosen.n_tried > 1 else ""
     of = f"of {chosen.n_tried} settings" if chosen.n_tried > 1 else "the only setting"
     return (
         f"{chosen.label} ({of}), {chosen.unfairness:.4g} ± "
         f"{chosen.standard_error:.2g}{part if chosen.n_measured < chosen.n_folds else ''}, "
-        + ("meets it" if chosen.met else "does NOT meet it; the nearest is shown")
+        + ("meets it" if chosen.met else f"does NOT meet it{nearest}")
     )
 
 

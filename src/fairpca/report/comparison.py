@@ -5,41 +5,38 @@ Everything is fitted on training rows and measured on the others.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import train_test_split
 
-from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.columns import as_table
 from fairpca.data.encoder import TableEncoder
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.data.roles import TableParts, assign_roles, check_attributes, split_table
 from fairpca.estimators.methods import chosen
 from fairpca.estimators.registry import Facts, Method, Trial
-from fairpca.report.bench import Bench, Part
+from fairpca.report.bench import Bench
 from fairpca.report.by_rank import RankCurves
 from fairpca.report.choosing import Choices, TrainingTable, choose_trials
 from fairpca.report.result import Comparison, MethodResult, Settings
+from fairpca.report.splits import (
+    check_sizes,
+    collected_warnings,
+    split_bench,
+    split_rows,
+    two_classes,
+)
 
 __all__ = [
     "Progress",
-    "check_sizes",
-    "collected_warnings",
     "compare",
     "compare_parts",
     "described",
-    "split_bench",
-    "two_classes",
 ]
-
-MIN_GROUP_ROWS = 10
 
 Progress = Callable[[float, str], None]
 
@@ -207,32 +204,6 @@ def described(
     )
 
 
-def split_bench(
-    parts: TableParts,
-    groups: Groups,
-    label: NDArray[Any] | None,
-    encoder: TableEncoder,
-    settings: Settings,
-    *,
-    fitted: bool = False,
-) -> tuple[Bench, tuple[str, ...], NDArray[np.intp]]:
-    """Split the rows; return the bench, the encoded columns' names and the held-out rows.
-
-    The encoder is fitted on the training rows, unless it is `fitted` already.
-    """
-    train, test = _split(groups, settings)
-    if not fitted:
-        encoder = clone(encoder).fit(parts.features.take(train))
-
-    def part(rows: NDArray[np.intp]) -> Part:
-        sensitive = {name: values[rows] for name, values in parts.sensitive.items()}
-        X = encoder.transform(parts.features.take(rows))
-        return Part(X, sensitive, None if label is None else label[rows])
-
-    names = tuple(encoder.get_feature_names_out().tolist())
-    return Bench(part(train), part(test), settings), names, test
-
-
 def _trials(facts: Facts, settings: Settings) -> list[tuple[Method, Trial, bool]]:
     """List what is fitted: every method's rows, then the further points of the frontier."""
     main, further = [], []
@@ -253,7 +224,7 @@ def _training_table(
     settings: Settings,
 ) -> TrainingTable:
     """Return the training rows of the first split, before they are encoded."""
-    train, _ = _split(groups, settings)
+    train, _ = split_rows(groups, settings)
     sensitive = {name: values[train] for name, values in parts.sensitive.items()}
     rows = TrainingTable(
         parts.features.take(train), sensitive, None if label is None else label[train], encoder
@@ -332,81 +303,3 @@ def _together(found: Sequence[MethodResult]) -> MethodResult:
         remark = f"{remark} {why}".strip()
     others = tuple(result.figures_only() for result in worked[1:])
     return replace(first, remark=remark, others=others)
-
-
-def two_classes(parts: TableParts, positive: Any) -> NDArray[Any] | None:
-    """Return the label; more than two classes become the positive one and the rest."""
-    if parts.label is None:
-        return None
-    classes = sorted(set(parts.label.tolist()), key=str)
-    if len(classes) == 2:
-        return parts.label
-    name = parts.roles.label
-    if len(classes) < 2:
-        raise ValueError(f"the label column {name!r} has the same value in every row.")
-    if positive is None:
-        shown = ", ".join(repr(value) for value in classes[:5])
-        raise AdviceError(
-            f"the label column {name!r} has {len(classes)} different values ({shown}, …), and two "
-            "are compared: say which one counts as positive (",
-            Setting("pos_label"),
-            ").",
-        )
-    rest = f"not {positive}"
-    return np.array([v if v == positive else rest for v in parts.label.tolist()], dtype=object)
-
-
-def _split(groups: Groups, settings: Settings) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Split rows at random, with the same share of every group in both parts where possible."""
-    cells, _ = groups.joint()
-    counts = np.bincount(cells)
-    n_test = round(settings.test_size * len(cells))
-    balanced = counts.min() >= 2 and min(n_test, len(cells) - n_test) >= len(counts)
-    train, test = train_test_split(
-        np.arange(len(cells)),
-        test_size=settings.test_size,
-        random_state=settings.seed,
-        stratify=cells if balanced else None,
-    )
-    return train, test
-
-
-def check_sizes(groups: Groups, n_rows: int, settings: Settings) -> None:
-    """Refuse settings that make no sense, and groups too small to be measured."""
-    if not 0 < settings.test_size < 1:
-        raise ValueError(f"test_size must be between 0 and 1, got {settings.test_size}.")
-    if settings.n_components < 1:
-        raise ValueError(f"n_components must be at least 1, got {settings.n_components}.")
-    if settings.repeats < 1:
-        raise ValueError(f"repeats must be at least 1, got {settings.repeats}.")
-    if settings.max_samples < 100:
-        raise ValueError(f"max_samples must be at least 100, got {settings.max_samples}.")
-    for attribute in groups.attributes:
-        small = [
-            f"{level!r} ({n})"
-            for level, n in zip(attribute.levels, attribute.counts, strict=True)
-            if n < MIN_GROUP_ROWS
-        ]
-        if small:
-            raise ValueError(
-                f"{attribute.name!r} has groups of fewer than {MIN_GROUP_ROWS} rows, too few to "
-                f"measure on held-out rows: {', '.join(small[:5])}, of {n_rows} rows. Put small "
-                "groups together, or leave them out."
-            )
-
-
-@contextmanager
-def collected_warnings() -> Iterator[list[str]]:
-    """Collect warnings once each, and issue them again at the end."""
-    notes: list[str] = []
-
-    def keep(message: Any, category: type[Warning], *args: Any, **kwargs: Any) -> None:
-        if not issubclass(category, DeprecationWarning | FutureWarning):
-            notes.extend([str(message)] if str(message) not in notes else [])
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.showwarning = keep
-        yield notes
-    for text in notes:
-        warnings.warn(text, UserWarning, stacklevel=4)

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs
 from scipy.linalg.blas import get_blas_funcs
 
 from fairpca.data.array_library import library_of
 from fairpca.solvers.array_kernels import project_out, qr_columns, second_moment_products
 from fairpca.summaries.base import Floats, held_bytes
-from fairpca.summaries.blocks import dense_rows
+from fairpca.summaries.blocks import dense_rows, weighted_sums
+from fairpca.summaries.orthonormal import orthonormalise
 
 __all__ = ["BlockProducts", "orthonormal_columns", "subtract_span"]
 
@@ -96,12 +96,12 @@ class BlockProducts:
         (gemm,) = get_blas_funcs(("gemm",), (self.products,))
         for start, rows in _pieces(X, self.origin, V):
             weights = np.ones((1, len(rows)), dtype=V.dtype)
-            scores = np.matmul(V.T, rows.T)
+            scores = gemm(1.0, rows.T, V, trans_a=1)
             if side_weights is not None:
                 weights = side_weights[:, start : start + len(rows)].astype(V.dtype)
-                scores = (weights[:, None, :] * scores).reshape(-1, len(rows))
-            self.products = gemm(1.0, rows.T, scores.T, beta=1.0, c=self.products, overwrite_c=True)
-            self.sums += weights @ rows
+                scores = np.concatenate([(scores.T * w).T for w in weights], axis=1)
+            self.products = gemm(1.0, rows.T, scores, beta=1.0, c=self.products, overwrite_c=True)
+            self.sums += weighted_sums(weights, rows)
 
     def merge(self, other: BlockProducts) -> None:
         """Add the sums over other rows, about the same origin, in place."""
@@ -153,16 +153,8 @@ def orthonormal_columns(matrix: Any) -> tuple[Any, Any]:
     library = library_of(matrix)
     if library is not None:
         return qr_columns(matrix, library)
-    matrix = np.asfortranarray(matrix)
-    geqrf, orgqr = get_lapack_funcs(("geqrf", "orgqr"), (matrix,))
-    width = matrix.shape[1]
-    work = 64 * width  # room for LAPACK's blocks of columns
-    reflectors, tau, _, info = geqrf(matrix, lwork=work, overwrite_a=True)
-    R = np.triu(reflectors[:width])
-    Q, _, failed = orgqr(reflectors, tau, lwork=work, overwrite_a=True)
-    if info or failed:
-        raise np.linalg.LinAlgError("the QR factorisation of an iterate failed.")
-    return Q, R
+    Q = np.asfortranarray(matrix)
+    return Q, orthonormalise(Q)
 
 
 def subtract_span(V: Any, rows: Floats) -> Any:
@@ -175,7 +167,7 @@ def subtract_span(V: Any, rows: Floats) -> Any:
         return project_out(V, rows, library)
     U = rows.astype(V.dtype)
     (gemm,) = get_blas_funcs(("gemm",), (V,))
-    result: NDArray[Any] = gemm(-1.0, U.T, U @ V, beta=1.0, c=V, overwrite_c=True)
+    result: NDArray[Any] = gemm(-1.0, U.T, gemm(1.0, U, V), beta=1.0, c=V, overwrite_c=True)
     return result
 
 
@@ -187,7 +179,7 @@ def _pieces(X: Any, origin: Floats, V: NDArray[Any]) -> Iterator[tuple[int, NDAr
     if as_it_is:
         rows = max(rows, width)  # the sums are read and written once per piece
         for start in range(0, X.shape[0], rows):
-            yield start, X[start : start + rows]
+            yield start, np.ascontiguousarray(X[start : start + rows])
         return
     buffer = np.empty((min(rows, X.shape[0]), d), dtype=V.dtype)
     for start in range(0, X.shape[0], rows):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairpca.data.dask_input import Block
 from fairpca.solvers.block_products import BlockProducts
 from fairpca.solvers.noisy_power import NoisyPower
-from fairpca.summaries.base import CellKey, Floats, held_bytes, split_into_cells
+from fairpca.summaries.base import CellId, Floats, cell_id, held_bytes, split_into_cells
 from fairpca.summaries.partitions import (
     BlockRules,
     CellIndex,
@@ -62,7 +62,7 @@ class _Places:
         lengths = (part.tally.weighted_rows for part in index)
         self.ends = list(itertools.accumulate(lengths, initial=0))
         self.n_rows = self.ends[-1]
-        self.first_rows: dict[CellKey, int] = {}
+        self.first_rows: dict[CellId, int] = {}
         for part, offset in zip(index, self.ends, strict=False):
             for key, row in part.first_rows.items():
                 self.first_rows.setdefault(key, row + offset)
@@ -76,7 +76,7 @@ class _Places:
                 found[number] = (first - low, last - low)
         return found
 
-    def find(self, keys: set[CellKey], start: int) -> int:
+    def find(self, keys: set[CellId], start: int) -> int:
         """Return the first row from `start` on that lies in one of these cells, or `n_rows`."""
         for number, (low, _) in self.bounds(start, self.n_rows).items():
             offset = self.ends[number]
@@ -98,16 +98,16 @@ def _piece_end(power: NoisyPower, where: _Places, start: int) -> int:
     size, stop = power.settings.pca_block_size, where.n_rows
     if power.phase == "unfair_subspace":
         size = power.settings.block_size
-        unseen = [r for key, r in where.first_rows.items() if key not in power.first.keys]
+        seen = set(map(cell_id, power.first.keys))
+        unseen = [r for name, r in where.first_rows.items() if name not in seen]
         if start in unseen:
             return start + 1
         stop = min([stop, *unseen])
     left = size - power.block_rows
     if left > 0:
         return min(stop, start + left)
-    awaited = {
-        key for mask in power.awaited() for key, m in zip(power.first.keys, mask, strict=True) if m
-    }
+    names = list(map(cell_id, power.first.keys))
+    awaited = {name for mask in power.awaited() for name, m in zip(names, mask, strict=True) if m}
     return min(stop, where.find(awaited, start) + 1)
 
 
@@ -116,7 +116,7 @@ class _Job(NamedTuple):
 
     V: NDArray[Any]
     origin: Floats
-    sides: tuple[frozenset[CellKey], ...] | None
+    sides: tuple[frozenset[CellId], ...] | None
 
     def zeros(self) -> BlockProducts:
         return BlockProducts.zeros(self.V, self.origin, 1 if self.sides is None else 2)
@@ -124,8 +124,8 @@ class _Job(NamedTuple):
 
 def _add(power: NoisyPower, where: _Places, start: int, stop: int) -> None:
     """Add a piece to the first moments, and its products to the sums of the block in flight."""
-    seen = power.first.keys
-    new = any(start <= r < stop for key, r in where.first_rows.items() if key not in seen)
+    seen = set(map(cell_id, power.first.keys))
+    new = any(start <= r < stop for name, r in where.first_rows.items() if name not in seen)
     counting = power.counting
     # What is compared, and about which point, must be known before products are asked for.
     if counting and (not seen or (new and power.phase == "unfair_subspace")):
@@ -144,11 +144,11 @@ def _add(power: NoisyPower, where: _Places, start: int, stop: int) -> None:
 def _targets(power: NoisyPower, n_rows: int) -> list[tuple[BlockProducts, _Job]]:
     targets = []
     for sums, V, masks in power.begin_sums(n_rows):
-        keys = power.first.keys
-        sides: tuple[frozenset[CellKey], ...] | None = None
+        names = list(map(cell_id, power.first.keys))
+        sides: tuple[frozenset[CellId], ...] | None = None
         if masks is not None:
             sides = tuple(
-                frozenset(key for key, m in zip(keys, mask, strict=True) if m) for mask in masks
+                frozenset(name for name, m in zip(names, mask, strict=True) if m) for mask in masks
             )
         targets.append((sums, _Job(V, sums.origin, sides)))
     return targets
@@ -194,7 +194,9 @@ def _sum_piece(
             sums, w = job.zeros(), cells.sample_weight
             weights = None if w is None else w[None, :]
             if job.sides is not None:
-                inside = np.array([[key in side for key in cells.keys] for side in job.sides])
+                inside = np.array(
+                    [[cell_id(key) in side for key in cells.keys] for side in job.sides]
+                )
                 weights = inside[:, cells.codes] * (1.0 if w is None else w)
             sums.add(cells.X, job.V, weights)
             products.append(sums)
@@ -217,9 +219,9 @@ def _merge_pieces(parts: list[_Piece]) -> _Piece:
     return merged
 
 
-def _find(block: Block, rules: BlockRules, number: int, keys: set[CellKey], low: int) -> int | None:
+def _find(block: Block, rules: BlockRules, number: int, keys: set[CellId], low: int) -> int | None:
     rows = check_block(block, rules, number, labels_only=True)
     cells = split_into_cells(np.zeros((rows.groups.n_samples, 0)), *rows.arguments[1:])
-    wanted = np.array([key in keys for key in cells.keys])[cells.codes[low:]]
+    wanted = np.array([cell_id(key) in keys for key in cells.keys])[cells.codes[low:]]
     found = np.flatnonzero(wanted)
     return low + int(found[0]) if len(found) else None

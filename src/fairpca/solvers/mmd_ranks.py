@@ -22,6 +22,8 @@ __all__ = ["RankedStarts", "search_over_ranks"]
 
 _LOOK = 2
 """Starts of a first look at a rank."""
+_WORTH = 0.9
+"""A rank next to the best one is searched too if a first look gave this share of its variance."""
 _DECLINES = 2
 """So many ranks in a row worse than the best end the look at higher ones."""
 
@@ -75,22 +77,35 @@ def search_over_ranks(
         for r in range(lowest, min(k, ranked.n_filled + 1))
         if best[0] is False or ranked.ceiling(r) > best[1]
     ]
-    looks = _look(problem, ranks, ranked, **settings)
-    promising = max(looks, key=lambda r: _merit(looks[r], tol), default=k)
-    if promising == k or _merit(looks[promising], tol) <= best:
-        promising, found = k, whole
-        if not whole.agreed:
-            found = search(problem, starts[_LOOK:], known=whole, **settings)
-    else:
-        small = problem.on_axes(ranked.n_filled, promising)
-        found = search(small, ranked.at(promising)[_LOOK:], known=looks[promising], **settings)
-        found = replace(found, solution=_lifted(found.solution, problem, ranked.n_filled))
-    others = [result for r, result in [*looks.items(), (k, whole)] if r != promising]
+    looks = {k: whole, **_look(problem, ranks, ranked, **settings)}
+    found = dict(looks)
+    for r in _promising(looks, tol):
+        if not looks[r].agreed or len(looks) > 1:
+            rest = (starts if r == k else ranked.at(r))[_LOOK:]
+            small = problem if r == k else problem.on_axes(ranked.n_filled, r)
+            found[r] = search(small, rest, known=looks[r], **settings)
+    rank = max(found, key=lambda r: _merit(found[r], tol))
+    answer = found[rank]
+    if rank != k:
+        answer = replace(answer, solution=_lifted(answer.solution, problem, ranked.n_filled))
     return replace(
-        found,
-        n_starts=found.n_starts + sum(result.n_starts for result in others),
-        n_evaluations=found.n_evaluations + sum(result.n_evaluations for result in others),
+        answer,
+        n_starts=sum(result.n_starts for result in found.values()),
+        n_evaluations=sum(result.n_evaluations for result in found.values()),
     )
+
+
+def _promising(looks: dict[int, SearchResult], tol: float) -> list[int]:
+    """Return the best rank at a first look, and those next to it that may come to more."""
+    best = max(looks, key=lambda r: _merit(looks[r], tol))
+    _, most = _merit(looks[best], tol)
+    chosen = [best]
+    for r in (best - 1, best + 1):
+        if r in looks:
+            feasible, value = _merit(looks[r], tol)
+            if not feasible or value >= _WORTH * most:
+                chosen.append(r)
+    return chosen
 
 
 def _look(

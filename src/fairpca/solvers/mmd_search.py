@@ -105,7 +105,7 @@ def search(
         )
         trials.append(_Trial(start.name, solution, start.patient))
         n_starts, evaluations = n_starts + 1, evaluations + solution.n_evaluations
-        agreed = _agreed(trials, problem)
+        agreed = _agreed(trials, problem, max(_SAME, 100.0 * settled))
         if agreed:
             break
     leading = _ranked(trials, problem.tol)
@@ -160,15 +160,14 @@ def no_worse(found: SearchResult, problem: MatchingProblem, reference: Start) ->
     return replace(found, n_evaluations=evaluations)
 
 
-def _agreed(trials: list[_Trial], problem: MatchingProblem) -> bool:
+def _agreed(trials: list[_Trial], problem: MatchingProblem, same: float) -> bool:
     """Whether two converged trials agree on the best value, or there can be no better."""
     best = _ranked(trials, problem.tol)[0].solution
     if best.mmd_squared > problem.tol:
         return False
     if best.value >= (1.0 - 1e-12) * float(problem.variances[: problem.n_components].sum()):
         return True
-    same = [t for t in trials if best.value - t.solution.value < _SAME and t.solution.converged]
-    return len(same) >= 2
+    return sum(t.solution.converged and best.value - t.solution.value < same for t in trials) >= 2
 
 
 def _ranked(trials: list[_Trial], tol: float) -> list[_Trial]:

@@ -14,13 +14,15 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from scipy.linalg import get_blas_funcs
 
 from fairpca.data.groups import Attribute, Groups
+from fairpca.data.matrix import all_finite
 from fairpca.solvers.block_products import BlockProducts, orthonormal_columns, subtract_span
 from fairpca.solvers.moment_matching import rank_floor, span_of_directions
 from fairpca.solvers.power_settings import Comparison, PowerSettings
 from fairpca.solvers.result import SolverResult
-from fairpca.summaries.base import Cells, Floats, split_into_cells
+from fairpca.summaries.base import Cells, Floats, cell_id, split_into_cells
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.sketch import GroupSketch
 
@@ -77,8 +79,8 @@ class NoisyPower:
     protected: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     V: NDArray[Any] | None = None
     sums: BlockProducts | None = None
-    rotation: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    values: Floats = field(default_factory=lambda: np.zeros(0))
+    core: NDArray[Any] | None = None
+    triangle: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __post_init__(self) -> None:
         self.first = GroupSketch.empty(self.n_features, rank=0)
@@ -93,20 +95,35 @@ class NoisyPower:
         sample_weight: Floats | None = None,
         *,
         stratum: Attribute | None = None,
-    ) -> None:
-        """Take rows of a batch, closing as many blocks as they fill; see `GroupSketch.update`."""
+    ) -> bool:
+        """Take rows of a batch, closing as many blocks as they fill; see `GroupSketch.update`.
+
+        Returns
+        -------
+        bool
+            False if the batch has NaN, infinity or too large values: then nothing has changed.
+        """
         cells = split_into_cells(X, groups, sample_weight, stratum)
         start, n = 0, len(cells.codes)
+        # A batch that is one piece shows in its sums whether it is finite, at no cost.
+        one_piece = self.counting and n > 0 and self._piece_end(cells, 0) == n
+        if not (one_piece or all_finite(X, squares=True)):
+            return False
         while start < n:
             stop = self._piece_end(cells, start)
             piece = cells.between(start, stop)
             if self.counting:
-                self.first = self.first.add_cells(piece)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    first = self.first.add_cells(piece)
+                if one_piece and not first.is_finite():
+                    return False
+                self.first = first
             self._add(piece)
             self.block_rows += stop - start
             if self.block_complete:
                 self._close()
             start = stop
+        return True
 
     @property
     def block_complete(self) -> bool:
@@ -163,8 +180,10 @@ class NoisyPower:
         """
         assert self.V is not None  # noqa: S101 - callers look at `phase`
         k = self.settings.n_components
-        rotation = self.rotation[:, :k].astype(self.dtype)
-        V = np.matmul(rotation.T, self.V.T).T if self.n_blocks else self.V[:, :k].copy("F")
+        rotation, values = np.eye(self.V.shape[1]), np.zeros(k)
+        if self.n_blocks:
+            rotation, values = _ritz(self.triangle, self.core)
+        V = _product(self.V, rotation[:, :k].astype(self.dtype))
         if len(self.unfair):
             V = subtract_span(V, self.unfair)
         V = orthonormal_columns(V)[0]
@@ -172,7 +191,7 @@ class NoisyPower:
         violation = 0.0
         if len(self.unfair):
             violation = float(np.linalg.norm(self.unfair.astype(self.dtype) @ V, 2))
-        values = self.values[:k]
+        values = values[:k]
         return SolverResult(
             components=V.T,
             objective=float(values.sum()),
@@ -220,11 +239,12 @@ class NoisyPower:
         size = self.settings.pca_block_size
         if self.phase == "unfair_subspace":
             size = self.settings.block_size
+            seen = set(map(cell_id, self.first.keys))
             for i, key in enumerate(cells.keys):
-                if key not in self.first.keys:
+                if cell_id(key) not in seen:
                     where = np.flatnonzero(cells.codes[start + 1 :] == i)
                     stop = min(stop, start + 1 + int(where[0])) if len(where) else stop
-            if cells.keys[cells.codes[start]] not in self.first.keys:
+            if cell_id(cells.keys[cells.codes[start]]) not in seen:
                 return start + 1
         left = size - self.block_rows
         # An extended block ends with the very row it waits for, however rows are batched.
@@ -289,8 +309,8 @@ class NoisyPower:
 
     def _in_batch(self, mask: NDArray[np.bool_], cells: Cells) -> NDArray[np.bool_]:
         """Which of the batch's cells are in a mask of all cells, shape (n_keys,)."""
-        position = {key: i for i, key in enumerate(self.first.keys)}
-        index = np.array([position.get(key, -1) for key in cells.keys])
+        position = {cell_id(key): i for i, key in enumerate(self.first.keys)}
+        index = np.array([position.get(cell_id(key), -1) for key in cells.keys])
         chosen: NDArray[np.bool_] = (index >= 0) & mask[index]
         return chosen
 
@@ -339,7 +359,7 @@ class NoisyPower:
 
     def _start(self, m: int) -> NDArray[Any]:
         width = min(m + self.settings.oversample, self.n_features - len(self.unfair))
-        start = self.rng.standard_normal((width, self.n_features)).astype(self.dtype)
+        start = self.rng.standard_normal((width, self.n_features), self.dtype)
         orthonormal: NDArray[Any] = orthonormal_columns(start.T)[0]
         return orthonormal
 
@@ -385,7 +405,7 @@ class NoisyPower:
             comparison.steps += 2 * comparison.rows >= self.block_rows
             comparison.W, triangle = orthonormal_columns(change)
             left, comparison.values, _ = scipy.linalg.svd(triangle)
-            comparison.W = np.asfortranarray(comparison.W @ left)
+            comparison.W = _product(comparison.W, left)
             comparison.sums, comparison.rows = None, 0
         self.n_blocks += 1
         self.block_rows = 0
@@ -433,9 +453,9 @@ class NoisyPower:
         self.sums = None
         if len(self.unfair):
             C = subtract_span(C, self.unfair)
-        core = (V.T @ C).astype(np.float64)
-        self.V, triangle = orthonormal_columns(C)
-        self.rotation, self.values = _ritz(triangle.astype(np.float64), core)
+        last = self.n_blocks + 1 >= self.settings.n_pca_blocks
+        self.core = _product(V, C, trans_a=1) if last else None
+        self.V, self.triangle = orthonormal_columns(C)
         if len(self.unfair):
             self.V = subtract_span(self.V, self.unfair)
         self.n_blocks += 1
@@ -444,8 +464,22 @@ class NoisyPower:
             self.phase = "ready"
 
 
-def _ritz(triangle: Floats, core: Floats) -> tuple[Floats, Floats]:
-    """Rotation of Q that orders Σ ≈ ΣV (VᵀΣV)⁺ VᵀΣ, for ΣV = Q · triangle, and its variances."""
+def _product(A: NDArray[Any], B: NDArray[Any], trans_a: int = 0) -> NDArray[Any]:
+    """Return A B or AᵀB in Fortran order, by the same BLAS as all else; see `weighted_sums`."""
+    product: NDArray[Any] = get_blas_funcs("gemm", (A,))(1.0, A, B, trans_a=trans_a)
+    return product
+
+
+def _ritz(triangle: NDArray[Any], core: NDArray[Any] | None) -> tuple[Floats, Floats]:
+    """Rotation of Q that orders Σ ≈ ΣV (VᵀΣV)⁺ VᵀΣ, for ΣV = Q · triangle, and its variances.
+
+    Without the core VᵀΣV, which costs as much as a block of k rows, singular values of ΣV do.
+    """
+    triangle = triangle.astype(np.float64)
+    if core is None:
+        left, variances, _ = scipy.linalg.svd(triangle)
+        return left, variances
+    core = core.astype(np.float64)
     values, vectors = scipy.linalg.eigh((core + core.T) / 2)
     kept = values > 1e-12 * max(float(values[-1]), 0.0)
     if not kept.any():

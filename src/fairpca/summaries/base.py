@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fairpca.data.groups import Attribute, Groups, Label, label_key, sorted_labels
 
 __all__ = [
+    "CellId",
     "CellKey",
     "Cells",
     "Floats",
@@ -27,6 +28,7 @@ __all__ = [
     "Mask",
     "QuadraticForm",
     "SymmetricForm",
+    "cell_id",
     "held_bytes",
     "merge_keys",
     "split_into_cells",
@@ -35,6 +37,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 CellKey = tuple[Label | None, ...]
+CellId = tuple[tuple[bool, Label | None], ...]
 
 
 class GroupSummary(ABC):
@@ -223,16 +226,21 @@ class QuadraticForm:
         return self.summary.within_trace(self.coefficients) + factors
 
 
+def cell_id(key: CellKey) -> CellId:
+    """Return what tells cells apart in a dictionary: labels by value, but True is not 1."""
+    return tuple(map(label_key, key))
+
+
 def merge_keys(
     first: Sequence[CellKey], second: Sequence[CellKey]
 ) -> tuple[tuple[CellKey, ...], list[int]]:
     """Return the cells of two summaries together, and where those of the second are among them."""
-    position = {tuple(map(label_key, key)): i for i, key in enumerate(first)}
+    position = {cell_id(key): i for i, key in enumerate(first)}
     keys = list(first)
     for key in second:
-        if position.setdefault(tuple(map(label_key, key)), len(keys)) == len(keys):
+        if position.setdefault(cell_id(key), len(keys)) == len(keys):
             keys.append(key)
-    return tuple(keys), [position[tuple(map(label_key, key))] for key in second]
+    return tuple(keys), [position[cell_id(key)] for key in second]
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,16 +26,18 @@ __all__ = [
 # A block of rows in flight fits the cache, and is long enough for full BLAS speed.
 _BLOCK_BYTES = 2 * 2**20
 _MIN_BLOCK_ROWS = 512
+_FEW = 4
 REFERENCE_ROWS = 1024
 
 
-def reference_point(X: Any, rows: NDArray[np.intp]) -> Floats:
+def reference_point(X: Any, rows: NDArray[np.intp] | slice) -> Floats:
     """Return a point about which sums may be taken without losing digits: an early mean.
 
     Scatter about it exceeds the scatter sought by at most about n / `REFERENCE_ROWS`, whatever the
     order of the rows, for the early rows are part of the data.
     """
-    mean: Floats = dense_rows(X, rows[:REFERENCE_ROWS]).mean(axis=0, dtype=np.float64)
+    first = rows if isinstance(rows, slice) else rows[:REFERENCE_ROWS]
+    mean: Floats = dense_rows(X, first).mean(axis=0, dtype=np.float64)
     return mean
 
 
@@ -52,6 +54,7 @@ def centered_blocks(
     size = max(min_rows, _BLOCK_BYTES // (np.dtype(dtype).itemsize * max(d, 1)))
     buffer = np.empty((min(size, len(rows)), d), dtype=dtype)
     contiguous = len(rows) == X.shape[0]
+    reference = reference.astype(dtype)
     for start in range(0, len(rows), size):
         chosen = rows[start : start + size]
         block = buffer[: len(chosen)]
@@ -61,7 +64,7 @@ def centered_blocks(
             raw = np.take(X, chosen, axis=0, out=block, mode="clip")  # spares a fresh copy
         else:
             raw = dense_rows(X, chosen)
-        np.subtract(raw, reference.astype(dtype), out=block, dtype=dtype)
+        np.subtract(raw, reference, out=block, dtype=dtype)
         yield chosen, block
 
 
@@ -84,7 +87,10 @@ def weighted_sums(weights: NDArray[Any], block: NDArray[Any]) -> NDArray[Any]:
     NumPy and SciPy bring a BLAS each, and where both run threads in turn, the idle threads of one
     wait at full speed on the cores that the other needs: twice the time on two cores.
     """
-    product: NDArray[Any] = get_blas_funcs("gemm", (block,))(1.0, block.T, weights.T)
+    gemm, gemv = get_blas_funcs(("gemm", "gemv"), (block,))
+    if len(weights) <= _FEW and len(block) < block.shape[1]:  # gemm would not be worth packing
+        return np.stack([gemv(1.0, block.T, w) for w in weights])
+    product: NDArray[Any] = gemm(1.0, block.T, weights.T)
     return product.T
 
 

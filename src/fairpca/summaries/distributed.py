@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.dask_input import Block
-from fairpca.summaries.base import CellKey, Floats, GroupSummary, split_into_cells
+from fairpca.summaries.base import CellId, CellKey, Floats, GroupSummary, cell_id, split_into_cells
 from fairpca.summaries.blocks import centered_blocks
 from fairpca.summaries.partitions import (
     BlockRules,
@@ -67,7 +67,8 @@ class DistributedRows(GroupSummary):
 
     def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
         """See `GroupSummary.within_matmat`; one task graph."""
-        cells = dict(zip(self.keys, zip(coefficients, self.means, strict=True), strict=True))
+        names = map(cell_id, self.keys)
+        cells = dict(zip(names, zip(coefficients, self.means, strict=True), strict=True))
         if not cells or not V.shape[1]:
             return np.zeros(V.shape)
         shadows = {key: (float(a), mean @ V) for key, (a, mean) in cells.items()}
@@ -98,7 +99,7 @@ def _product(
     rules: BlockRules,
     number: int,
     origin: Floats,
-    shadows: dict[CellKey, tuple[float, Floats]],
+    shadows: dict[CellId, tuple[float, Floats]],
     V: Floats,
 ) -> Floats:
     """Return Σ a_c w (x − o)(x − o − μ_c)ᵀ V of a block; over all of them Σ_c a_c A_c V."""
@@ -107,10 +108,10 @@ def _product(
     product = np.zeros(V.shape)
     if not cells.keys:
         return product
-    weights = np.array([shadows[key][0] for key in cells.keys])[cells.codes]
+    weights = np.array([shadows[cell_id(key)][0] for key in cells.keys])[cells.codes]
     if cells.sample_weight is not None:
         weights *= cells.sample_weight
-    centers = np.array([shadows[key][1] for key in cells.keys])
+    centers = np.array([shadows[cell_id(key)][1] for key in cells.keys])
     for chosen, part in centered_blocks(cells.X, np.arange(len(cells.codes)), origin):
         scores = part @ V - centers[cells.codes[chosen]]
         scores *= weights[chosen][:, None]

@@ -272,7 +272,7 @@ def _scatter_by_cell(cells: Cells) -> tuple[Floats, Floats, Floats]:
 def _scatter_pooled(cells: Cells) -> tuple[Floats, Floats, Floats]:
     """Return the origin, each cell's mean, and the sum of the cells' scatters."""
     n_cells, (n, d) = len(cells.keys), cells.X.shape
-    origin = reference_point(cells.X, np.arange(min(n, REFERENCE_ROWS)))
+    origin = reference_point(cells.X, slice(REFERENCE_ROWS))
     sums, scatter = np.zeros((n_cells, d)), np.zeros((1, d, d))
     for chosen, block in centered_blocks(cells.X, np.arange(n), origin):
         w = None if cells.sample_weight is None else cells.sample_weight[chosen]

@@ -20,7 +20,7 @@ from fairpca.data.dask_input import Block, dask_module
 from fairpca.data.groups import Attribute, Groups, Label, align_to_index, encode_groups
 from fairpca.data.groups import label_attribute as encode_label
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
-from fairpca.summaries.base import CellKey, Floats, split_into_cells
+from fairpca.summaries.base import CellId, Floats, cell_id, split_into_cells
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.reduction import compute, local_reduce, tree_reduce
 from fairpca.summaries.sketch import GroupSketch
@@ -140,7 +140,7 @@ class CellIndex(NamedTuple):
     """Where in a block each cell first has a row, among those of positive weight."""
 
     tally: Tally
-    first_rows: dict[CellKey, int]
+    first_rows: dict[CellId, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,5 +299,5 @@ def _index_cells(block: Block, rules: BlockRules, number: int) -> CellIndex:
     n = rows.groups.n_samples
     cells = split_into_cells(np.zeros((n, 0)), *rows.arguments[1:])
     codes, first = np.unique(cells.codes, return_index=True)
-    places = {cells.keys[code]: int(row) for code, row in zip(codes, first, strict=True)}
+    places = {cell_id(cells.keys[code]): int(row) for code, row in zip(codes, first, strict=True)}
     return CellIndex(Tally.of(rows), places)

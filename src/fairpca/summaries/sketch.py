@@ -13,12 +13,28 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import get_blas_funcs
 
 from fairpca.data.groups import Attribute, Groups
-from fairpca.summaries.base import CellKey, Cells, Floats, GroupSummary, split_into_cells
-from fairpca.summaries.blocks import cell_sums, centered_blocks, dense_rows, reference_point
+from fairpca.summaries.base import (
+    CellId,
+    CellKey,
+    Cells,
+    Floats,
+    GroupSummary,
+    cell_id,
+    split_into_cells,
+)
+from fairpca.summaries.blocks import (
+    REFERENCE_ROWS,
+    centered_blocks,
+    dense_rows,
+    reference_point,
+    weighted_sums,
+)
 from fairpca.summaries.condensing import SketchRule, nystrom_factor, shorten
 from fairpca.summaries.moments import GroupMoments, Resolution
+from fairpca.summaries.orthonormal import orthonormalise
 
 __all__ = ["GroupSketch", "SketchRule"]
 
@@ -27,7 +43,7 @@ _CAPACITY = {"power": 4, "frequent_directions": 2}
 """Rows a factor may grow to before it is shortened, in multiples of the rank."""
 
 _START_SWEEPS = 3
-_REFERENCE_VALUES = 2**19
+_REFERENCE_VALUES = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,22 +163,23 @@ class GroupSketch(GroupSummary):
         if not cells.keys:
             return self
         self._check_attributes(cells.attributes)
-        sample = min(len(cells.codes), max(16, _REFERENCE_VALUES // self.n_features))
-        block_origin = reference_point(cells.X, np.arange(sample))
+        sample = min(REFERENCE_ROWS, max(16, _REFERENCE_VALUES // self.n_features))
+        block_origin = reference_point(cells.X, slice(sample))
         origin = self.origin if self.keys else block_origin
-        parts = dict(zip(self.keys, self._cells(), strict=True))
+        parts = self._parts()
         if self.rank == 0:
             for key, cell in _first_moments(cells, block_origin, block_origin - origin):
-                mine = parts.get(key)
-                parts[key] = cell if mine is None else mine.merged(cell, keep_difference=False)
+                _, mine = parts.get(cell_id(key), (key, None))
+                whole = cell if mine is None else mine.merged(cell, keep_difference=False)
+                parts[cell_id(key)] = key, whole
             return self._frozen(cells.attributes, parts, origin)
         order = np.argsort(cells.codes, kind="stable")
         bounds = np.cumsum(np.bincount(cells.codes, minlength=len(cells.keys)))[:-1]
         with np.errstate(over="ignore", invalid="ignore"):  # the caller checks `is_finite`
             for key, rows in zip(cells.keys, np.split(order, bounds), strict=True):
                 block = _Rows(cells, rows, block_origin, block_origin - origin)
-                part = parts.get(key) or _Cell.empty(self.n_features)
-                parts[key] = self._joined(part, block)
+                _, part = parts.get(cell_id(key), (key, _Cell.empty(self.n_features)))
+                parts[cell_id(key)] = key, self._joined(part, block)
         return self._frozen(cells.attributes, parts, origin)
 
     def merge(self, other: GroupSketch) -> GroupSketch:
@@ -178,12 +195,12 @@ class GroupSketch(GroupSummary):
             return other
         if not other.keys:
             return self
-        parts = dict(zip(self.keys, self._cells(), strict=True))
+        parts = self._parts()
         shift = other.origin - self.origin
-        for key, cell in zip(other.keys, other._cells(), strict=True):
+        for name, (key, cell) in other._parts().items():
             moved = replace(cell, mean=cell.mean + shift)
-            mine = parts.get(key)
-            parts[key] = moved if mine is None else self._shortened(mine.merged(moved))
+            _, mine = parts.get(name, (key, None))
+            parts[name] = key, moved if mine is None else self._shortened(mine.merged(moved))
         return self._frozen(self.attributes, parts, self.origin)
 
     def scaled(self, factor: float) -> GroupSketch:
@@ -246,16 +263,12 @@ class GroupSketch(GroupSummary):
         """Rows a factor may have before it is shortened."""
         return _CAPACITY[self.rule] * self.rank
 
-    def _cells(self) -> Iterator[_Cell]:
-        for i, factor in enumerate(self.factors):
-            yield _Cell(
-                int(self.counts[i]),
-                float(self.weights[i]),
-                self.means[i],
-                self.spreads[i],
-                factor,
-                float(self.lost[i]),
-            )
+    def _parts(self) -> _Parts:
+        parts: _Parts = {}
+        for i, (key, factor) in enumerate(zip(self.keys, self.factors, strict=True)):
+            sums = int(self.counts[i]), float(self.weights[i]), self.means[i], self.spreads[i]
+            parts[cell_id(key)] = key, _Cell(*sums, factor, float(self.lost[i]))
+        return parts
 
     def _joined(self, cell: _Cell, block: _Rows) -> _Cell:
         """Add one cell's rows: in one power step where they are many, else by appending."""
@@ -275,14 +288,12 @@ class GroupSketch(GroupSummary):
         factor, dropped = shorten(cell.factor, self.rank, self.rule)
         return replace(cell, factor=factor, lost=cell.lost + dropped)
 
-    def _frozen(
-        self, attributes: tuple[str, ...], parts: dict[CellKey, _Cell], origin: Floats
-    ) -> GroupSketch:
-        cells = list(parts.values())
+    def _frozen(self, attributes: tuple[str, ...], parts: _Parts, origin: Floats) -> GroupSketch:
+        cells = [cell for _, cell in parts.values()]
         return replace(
             self,
             attributes=attributes,
-            keys=tuple(parts),
+            keys=tuple(key for key, _ in parts.values()),
             counts=np.array([c.count for c in cells], dtype=np.int64),
             weights=np.array([c.weight for c in cells]),
             origin=origin,
@@ -343,6 +354,9 @@ class _Cell:
         )
 
 
+_Parts = dict[CellId, tuple[CellKey, _Cell]]
+
+
 @dataclass(frozen=True, eq=False)
 class _Rows:
     """Rows of one cell in a block, read less a reference point near them."""
@@ -369,14 +383,16 @@ class _Rows:
         """Return their cell without a factor, and the scatter's product with Q."""
         d = self.cells.X.shape[1]
         total, squares = np.zeros(d), np.zeros(d)
-        product = np.zeros((d, Q.shape[1]))
+        product = np.zeros((d, Q.shape[1]), order="F")
+        (gemm,) = get_blas_funcs(("gemm",), (product,))
         for chosen, block in centered_blocks(self.cells.X, self.rows, self.reference):
             w = self._weights(chosen)
-            total += w @ block
-            scores = block @ Q
-            scores *= w[:, None]
-            product += block.T @ scores
-            squares += w @ np.square(block, out=block)
+            total += weighted_sums(w[None, :], block)[0]
+            scores = gemm(1.0, block.T, Q, trans_a=1)
+            if self.cells.sample_weight is not None:
+                scores *= w[:, None]
+            product = gemm(1.0, block.T, scores, beta=1.0, c=product, overwrite_c=True)
+            squares += weighted_sums(w[None, :], np.square(block, out=block))[0]
         weight = float(self._weights(self.rows).sum())
         mean = total / weight
         product -= np.outer(total, mean @ Q)
@@ -401,36 +417,27 @@ class _Rows:
 def _first_moments(
     cells: Cells, reference: Floats, shift: Floats
 ) -> Iterator[tuple[CellKey, _Cell]]:
-    """Yield each cell's mean and column variances, from one sweep over the rows as they come.
+    """Yield each cell's mean and column variances, from one sweep over its rows.
 
     Single-precision rows are summed in single precision a few at a time, about a point near them:
     that loses no more than the rows themselves have.
     """
-    n_cells, (n, d) = len(cells.keys), cells.X.shape
-    single = cells.X.dtype == np.float32
-    if single:
-        rounded = reference.astype(np.float32).astype(np.float64)
-        reference, shift = rounded, shift + (rounded - reference)
-    sums, squares = np.zeros((n_cells, d)), np.zeros((n_cells, d))
-    for chosen, block in centered_blocks(
-        cells.X, np.arange(n), reference, min_rows=16, dtype=np.float32 if single else np.float64
-    ):
-        w = None if cells.sample_weight is None else cells.sample_weight[chosen]
-        sums += cell_sums(block, cells.codes[chosen], n_cells, w)
-        squares += cell_sums(np.square(block, out=block), cells.codes[chosen], n_cells, w)
-    means = sums / cells.weights[:, None]
-    spreads = np.maximum(squares - sums * means, 0.0)
-    for i, key in enumerate(cells.keys):
-        yield (
-            key,
-            _Cell(
-                int(cells.counts[i]),
-                float(cells.weights[i]),
-                means[i] + shift,
-                spreads[i],
-                np.zeros((0, d)),
-            ),
-        )
+    d = cells.X.shape[1]
+    dtype = np.float32 if cells.X.dtype == np.float32 else np.float64
+    rounded = reference.astype(dtype).astype(np.float64)
+    shift = shift + (rounded - reference)
+    order = np.argsort(cells.codes, kind="stable")
+    bounds = np.cumsum(np.bincount(cells.codes, minlength=len(cells.keys)))[:-1]
+    for i, (key, rows) in enumerate(zip(cells.keys, np.split(order, bounds), strict=True)):
+        total, squares = np.zeros(d), np.zeros(d)
+        for chosen, block in centered_blocks(cells.X, rows, rounded, min_rows=8, dtype=dtype):
+            w = np.ones(len(chosen)) if cells.sample_weight is None else cells.sample_weight[chosen]
+            total += weighted_sums(w[None, :].astype(dtype), block)[0]
+            squares += weighted_sums(w[None, :].astype(dtype), np.square(block, out=block))[0]
+        weight = float(cells.weights[i])
+        mean = total / weight
+        spread = np.maximum(squares - total * mean, 0.0)
+        yield key, _Cell(len(rows), weight, mean + shift, spread, np.zeros((0, d)))
 
 
 def _power_joined(cell: _Cell, block: _Rows, rank: int) -> _Cell:
@@ -442,7 +449,8 @@ def _power_joined(cell: _Cell, block: _Rows, rank: int) -> _Cell:
         start, sweeps = np.concatenate([cell.factor, block.mixture(rank)])[-rank:], _START_SWEEPS
     for _ in range(sweeps):
         # Columns of a deficient start are completed at random, so that Q has them all.
-        Q = np.linalg.qr(start.T)[0]
+        Q = start.T.copy("F")
+        orthonormalise(Q)
         moments, product = block.moments(Q)
         joined = cell.merged(moments)
         product += joined.factor.T @ (joined.factor @ Q)

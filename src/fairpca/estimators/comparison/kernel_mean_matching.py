@@ -47,6 +47,19 @@ _KERNELS = ("rbf", "laplacian", "polynomial", "sigmoid", "cosine", "linear")
 _TAKE_GAMMA = ("rbf", "laplacian", "polynomial", "sigmoid")
 
 
+def kernel_matrix(X: Any, points: Any, kernel: str, options: dict[str, Any]) -> Floats:
+    """Return k(x, point) for every row and point.
+
+    Squared distances are taken about the mean of the points: with the rows far from the origin,
+    the expanded square that scikit-learn uses would cancel every digit.
+    """
+    if kernel == "rbf" and not scipy.sparse.issparse(X) and not scipy.sparse.issparse(points):
+        reference = points.mean(axis=0, dtype=np.float64)
+        X, points = X - reference, points - reference
+    K: Floats = pairwise_kernels(X, points, metric=kernel, **options)
+    return K
+
+
 @dataclass(frozen=True, eq=False)
 class KernelMap(RowMap):
     """``x ↦ k(x, points) @ coefficients − offset``.
@@ -79,11 +92,8 @@ class KernelMap(RowMap):
         coefficients = self.coefficients.astype(np.float64)
         for rows, block in _blocks(X, len(self.points)):
             check_finite(block, self.names_in)
-            Z[rows] = (
-                pairwise_kernels(block, self.points, metric=self.kernel, **self.options)
-                @ coefficients
-                - self.offset
-            )
+            K = kernel_matrix(block, self.points, self.kernel, self.options)
+            Z[rows] = K @ coefficients - self.offset
         return Z
 
 
@@ -353,8 +363,7 @@ class KernelMeanMatchingPCA(LinearProjection):
         return options
 
     def _kernel(self, A: Any, B: Any) -> Floats:
-        K: Floats = pairwise_kernels(A, B, metric=self.kernel, **self._options())
-        return K
+        return kernel_matrix(A, B, self.kernel, self._options())
 
     def _exactly(self, rows: CheckedRows, rng: np.random.Generator) -> list[KernelComponents]:
         self.landmarks_ = _dense(rows.X)

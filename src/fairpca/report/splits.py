@@ -1,0 +1,128 @@
+"""How a table comes to the bench: checked, its rows split, its warnings collected."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import train_test_split
+
+from fairpca.data.advice import AdviceError, Setting
+from fairpca.data.encoder import TableEncoder
+from fairpca.data.groups import Groups
+from fairpca.data.roles import TableParts
+from fairpca.report.bench import Bench, Part
+from fairpca.report.result import Settings
+
+__all__ = ["check_sizes", "collected_warnings", "split_bench", "split_rows", "two_classes"]
+
+MIN_GROUP_ROWS = 10
+
+
+def split_bench(
+    parts: TableParts,
+    groups: Groups,
+    label: NDArray[Any] | None,
+    encoder: TableEncoder,
+    settings: Settings,
+    *,
+    fitted: bool = False,
+) -> tuple[Bench, tuple[str, ...], NDArray[np.intp]]:
+    """Split the rows; return the bench, the encoded columns' names and the held-out rows.
+
+    The encoder is fitted on the training rows, unless it is `fitted` already.
+    """
+    train, test = split_rows(groups, settings)
+    if not fitted:
+        encoder = clone(encoder).fit(parts.features.take(train))
+
+    def part(rows: NDArray[np.intp]) -> Part:
+        sensitive = {name: values[rows] for name, values in parts.sensitive.items()}
+        X = encoder.transform(parts.features.take(rows))
+        return Part(X, sensitive, None if label is None else label[rows])
+
+    names = tuple(encoder.get_feature_names_out().tolist())
+    return Bench(part(train), part(test), settings), names, test
+
+
+def two_classes(parts: TableParts, positive: Any) -> NDArray[Any] | None:
+    """Return the label; more than two classes become the positive one and the rest."""
+    if parts.label is None:
+        return None
+    classes = sorted(set(parts.label.tolist()), key=str)
+    if len(classes) == 2:
+        return parts.label
+    name = parts.roles.label
+    if len(classes) < 2:
+        raise ValueError(f"the label column {name!r} has the same value in every row.")
+    if positive is None:
+        shown = ", ".join(repr(value) for value in classes[:5])
+        raise AdviceError(
+            f"the label column {name!r} has {len(classes)} different values ({shown}, …), and two "
+            "are compared: say which one counts as positive (",
+            Setting("pos_label"),
+            ").",
+        )
+    rest = f"not {positive}"
+    return np.array([v if v == positive else rest for v in parts.label.tolist()], dtype=object)
+
+
+def split_rows(groups: Groups, settings: Settings) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Split rows at random, with the same share of every group in both parts where possible."""
+    cells, _ = groups.joint()
+    counts = np.bincount(cells)
+    n_test = round(settings.test_size * len(cells))
+    balanced = counts.min() >= 2 and min(n_test, len(cells) - n_test) >= len(counts)
+    train, test = train_test_split(
+        np.arange(len(cells)),
+        test_size=settings.test_size,
+        random_state=settings.seed,
+        stratify=cells if balanced else None,
+    )
+    return train, test
+
+
+def check_sizes(groups: Groups, n_rows: int, settings: Settings) -> None:
+    """Refuse settings that make no sense, and groups too small to be measured."""
+    if not 0 < settings.test_size < 1:
+        raise ValueError(f"test_size must be between 0 and 1, got {settings.test_size}.")
+    if settings.n_components < 1:
+        raise ValueError(f"n_components must be at least 1, got {settings.n_components}.")
+    if settings.repeats < 1:
+        raise ValueError(f"repeats must be at least 1, got {settings.repeats}.")
+    if settings.max_samples < 100:
+        raise ValueError(f"max_samples must be at least 100, got {settings.max_samples}.")
+    for attribute in groups.attributes:
+        small = [
+            f"{level!r} ({n})"
+            for level, n in zip(attribute.levels, attribute.counts, strict=True)
+            if n < MIN_GROUP_ROWS
+        ]
+        if small:
+            raise ValueError(
+                f"{attribute.name!r} has groups of fewer than {MIN_GROUP_ROWS} rows, too few to "
+                f"measure on held-out rows: {', '.join(small[:5])}, of {n_rows} rows. Put small "
+                "groups together, or leave them out."
+            )
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Collect warnings once each, and issue them again at the end."""
+    notes: list[str] = []
+
+    def keep(message: Any, category: type[Warning], *args: Any, **kwargs: Any) -> None:
+        if not issubclass(category, DeprecationWarning | FutureWarning):
+            notes.extend([str(message)] if str(message) not in notes else [])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = keep
+        yield notes
+    for text in notes:
+        warnings.warn(text, UserWarning, stacklevel=4)
