@@ -40,7 +40,7 @@ def read_outcome(folder: Path, name: str) -> Outcome:
         remarks=about["remarks"],
         n_units=int(about["units"]),
         n_cached=0,
-        n_planned=int(about["planned"]),
+        n_planned=int(about.get("planned", about["units"])),
         seconds=float(about["seconds"]),
         wall_seconds=float(about["wall_seconds"]),
     )
