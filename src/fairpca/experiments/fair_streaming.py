@@ -209,6 +209,8 @@ def _explain(cell: Cell) -> str:
             "The paper takes the leading eigenvectors of the erasing projection itself, whose "
             "eigenvalues are 0 and 1: the directions are arbitrary (printed %Var is about k/d)."
         )
+    if str(labels["method"]).startswith("Olfat") and labels.get("classifier") == "mlp":
+        return "The paper prints 0.0 (0.0) for the networks of these rows: taken for no result."
     if cell.n < N_SPLITS:
         return f"Of {cell.n} of the paper's {N_SPLITS} splits only."
     if str(labels["method"]).startswith("Lee et al."):
