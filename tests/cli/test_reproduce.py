@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 
 import pytest
 
@@ -20,19 +21,25 @@ def run(call, folder, monkeypatch):
     return small
 
 
+def counted(text, cached):
+    """Whether the seven units of a method were done, so many of them from the cache."""
+    return re.search(rf"^7 of \d+ units, {cached} from the cache;", text, re.MULTILINE)
+
+
 def test_prints_ours_beside_the_printed_numbers_and_writes_them(run, folder):
     done = run("-o", "out")
     assert done.exit_code == 0, done.stderr
     row = next(line for line in done.stdout.splitlines() if "published, exp_var_pct" in line)
     assert "11.13 (0.32)" in row
-    assert "2 units, 0 of them from the cache" in done.stdout
+    assert counted(done.stdout, 0)
     assert "small version" in done.stderr
     with (folder / "out" / f"{NAME}.csv").open(newline="") as file:
         cells = list(csv.DictReader(file))
     assert len(cells) == 16
     assert float(cells[0]["mean"]) == pytest.approx(11.13, abs=1)
-    assert "2 units, 2 of them from the cache" in run().stdout
-    assert "2 units, 0 of them from the cache" in run("--fresh").stdout
+    assert counted(run().stdout, 7)
+    assert counted(run("--fresh").stdout, 0)
+    assert counted(run("--kept").stdout, 7)
     assert (folder / "fairpca-reproduce" / f"{NAME}.html").exists()
 
 

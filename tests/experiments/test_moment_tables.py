@@ -1,6 +1,7 @@
 """The moment-matching paper's tables against what is printed, where they are quick to recompute."""
 
 import csv
+import warnings
 
 import numpy as np
 import pytest
@@ -105,3 +106,20 @@ def test_plain_pca_on_the_authors_splits(shared, dataset):
         assert value == pytest.approx(float(row["value"]), rel=1e-8)
         compared += 1
     assert compared == 20
+
+
+def test_an_interrupted_network_is_no_result(tmp_path, monkeypatch):
+    """scikit-learn ends the training at an interruption, with a warning and half a network."""
+    from fairpca.experiments import Store, fair_streaming
+
+    def interrupted(*arguments):
+        warnings.warn("Training interrupted by user.", UserWarning, stacklevel=1)
+        return {"acc_pct": 50.0, "delta_dp": 0.5}
+
+    unit = fair_streaming.units("german_credit", quick=True)[0]
+    network = {**unit, "task": "mlp", "method": "PCA"}
+    monkeypatch.setattr(fair_streaming, "classify", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fair_streaming.compute(network, Store(tmp_path))
+    monkeypatch.undo()
+    assert fair_streaming.compute(network, Store(tmp_path))[0]["value"] > 55

@@ -228,6 +228,8 @@ def test_an_interrupted_run_goes_on_where_it_stood(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         reproduce(experiment(log), cache=cache, jobs=1, progress=stop)
     assert len(lines(log)) == 4
+    kept = reproduce(experiment(log), cache=cache, jobs=1, kept=True)
+    assert (kept.n_units, kept.n_planned, len(kept.rows), len(lines(log))) == (4, 6, 4, 4)
     assert reproduce(experiment(log), cache=cache, jobs=1).n_cached == 4
     assert len(lines(log)) == 6
 

@@ -63,6 +63,9 @@ def reproduce(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Compute everything again, whatever the cache holds.")
     ] = False,
+    kept: Annotated[
+        bool, typer.Option("--kept", help="Compute nothing: show what the cache holds.")
+    ] = False,
 ) -> None:
     """Compute published tables and figures again; print ours beside theirs.
 
@@ -87,7 +90,7 @@ def reproduce(
         return
     wanted = _wanted(name, experiment_names())
     make_folder(output)
-    kept = Store(cache or default_cache(), data or default_data())
+    store = Store(cache or default_cache(), data or default_data())
     failed = []
     for each in wanted:
         found = find_experiment(each)
@@ -98,9 +101,10 @@ def reproduce(
                     quick=quick,
                     jobs=jobs,
                     only=_labels(only or []),
-                    cache=kept.cache,
-                    data=kept.data,
+                    cache=store.cache,
+                    data=store.data,
                     fresh=fresh,
+                    kept=kept,
                     progress=partial(_tell, update, each),
                 )
         except MissingDataError as error:
@@ -114,7 +118,7 @@ def reproduce(
                 "there."
             ) from None
         _show(outcome)
-        files = write_outcome(outcome, output, kept)
+        files = write_outcome(outcome, output, store)
         say(f"Written to {output}: {', '.join(file.name for file in files)}", "")
         failed += [f"{each}: {_words(f.unit)}: {f.message}" for f in outcome.failures]
     if failed:
@@ -179,7 +183,7 @@ def _show(outcome: Outcome) -> None:
     out().print(table)
     say(*summary(outcome))
     say(
-        f"{outcome.n_units} units, {outcome.n_cached} of them from the cache; "
+        f"{outcome.n_units} of {outcome.n_planned} units, {outcome.n_cached} from the cache; "
         f"{outcome.seconds:.0f} s of one core in all, {outcome.wall_seconds:.0f} s this time."
     )
     if outcome.quick:

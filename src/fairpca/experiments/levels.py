@@ -36,8 +36,9 @@ def levels_page(outcomes: Sequence[Outcome]) -> str:
     Parameters
     ----------
     outcomes : sequence of Outcome
-        Those with the metrics ``exp_var_pct``, ``mmd2``, ``leakage_auc`` and ``fit_seconds`` of
-        several methods count; the others are passed over.
+        Those with the metrics ``exp_var_pct`` and ``mmd2`` of several methods count
+        (``leakage_auc`` and ``fit_seconds`` are shown where they are known); the others are passed
+        over.
     """
     lines = ["# Which method keeps most?", "", *_PREFACE]
     seen: set[tuple[str, str]] = set()
@@ -55,9 +56,8 @@ _PREFACE = (
     "those that stay below a level of unfairness on these rows, on average over the splits. MMD²",
     "is the distance between the groups' distributions; leakage is how well the stronger of a",
     "linear and a non-linear reader tells the group (0.5 is chance). Time is one fit on one core.",
-    "Made from",
-    "the files of `fairpca reproduce`; all numbers are in [the results](reproduced.md). For a",
-    "target of your own on your own data, see `fairpca compare`.",
+    "Made from the files of `fairpca reproduce`; all numbers are in [the results](reproduced.md).",
+    "For a target of your own on your own data, see `fairpca compare --target`.",
 )
 
 
@@ -71,7 +71,7 @@ def _tables(outcome: Outcome) -> dict[tuple[str, str], dict[str, Row]]:
         place = (str(labels.get("dataset")), str(labels.get("k")))
         rows = found.setdefault(place, {})
         rows.setdefault(str(labels["method"]), {})[str(labels["metric"])] = cell
-    needed = {"exp_var_pct", "fit_seconds", *_LEVELS}
+    needed = {"exp_var_pct", "mmd2"}
     complete = {
         place: {method: row for method, row in rows.items() if needed <= set(row)}
         for place, rows in found.items()
@@ -88,7 +88,7 @@ def _section(rows: Mapping[str, Row]) -> list[str]:
 def _choices(rows: Mapping[str, Row]) -> Iterator[str]:
     for metric, levels in _LEVELS.items():
         for level in levels:
-            below = {m: row for m, row in rows.items() if (row[metric].mean or 0.0) <= level}
+            below = {m: row for m, row in rows.items() if _value(row, metric) <= level}
             best = max(below, key=lambda m: below[m]["exp_var_pct"].mean or 0.0, default=None)
             name = f"{_WORDS[metric]} {level:g}"
             if best is None:
@@ -98,11 +98,17 @@ def _choices(rows: Mapping[str, Row]) -> Iterator[str]:
             shown = (
                 f"{row['exp_var_pct'].mean:.2f}",
                 f"{row['mmd2'].mean:.4f}",
-                f"{row['leakage_auc'].mean:.2f}",
-                f"{row['fit_seconds'].mean:.2g}",
+                f"{row['leakage_auc'].mean:.2f}" if "leakage_auc" in row else "",
+                f"{row['fit_seconds'].mean:.2g}" if "fit_seconds" in row else "",
                 str(row["exp_var_pct"].n),
             )
             yield f"| {name} | {best} | {_class(best)} | " + " | ".join(shown) + " |"
+
+
+def _value(row: Row, metric: str) -> float:
+    """Return a cell's mean; what is not known is at no level."""
+    mean = row[metric].mean if metric in row else None
+    return float("inf") if mean is None else mean
 
 
 def _class(method: str) -> str:

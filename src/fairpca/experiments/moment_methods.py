@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.svm import LinearSVC
 
+from fairpca.comparison import (
+    INLP,
+    RLACE,
+    ConvexMatchingPCA,
+    CovarianceMatchingPCA,
+    KernelMeanMatchingPCA,
+)
 from fairpca.estimators.distribution_matching import DistributionMatchingPCA
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.estimators.streaming import StreamingMomentMatchingPCA
@@ -85,19 +93,87 @@ def _multiplicative_weights(split: Split, k: int) -> Fitted:
     return {"mean": np.zeros(X.shape[1]), "map": used}
 
 
-SLOW = frozenset({"Lee et al. (2022) (1e-3)", "Lee et al. (2022) (1e-6)"})
-"""Methods that may take minutes a fit where there are many rows or columns."""
+def _kernel(split: Split, k: int) -> Fitted:
+    """Kleindessner et al. (2023), kernel version: no projection of the features."""
+    model = KernelMeanMatchingPCA(k, random_state=0)
+    train = model.fit_transform(split.train.X, sensitive_features=split.train.s)
+    return {"train": train, "test": model.transform(split.test.X)}
+
+
+def _inlp(split: Split, k: int) -> Any:
+    """Fit INLP as the paper ran it: linear SVMs without intercept, at most d − k of them."""
+    reader = LinearSVC(fit_intercept=False, random_state=0)
+    steps = split.train.X.shape[1] - k
+    model = INLP(k, classifier=reader, n_iterations=steps, tol=0.0)
+    return model.fit(split.train.X, sensitive_features=split.train.s)
+
+
+def _rlace(split: Split, k: int) -> Any:
+    return RLACE(k).fit(split.train.X, sensitive_features=split.train.s)
+
+
+def _of_projection(make: Callable[[Split, int], Any]) -> Fit:
+    """Return V as the paper took it: the k leading eigenvectors of the erasing projection itself.
+
+    Its eigenvalues are 0 and 1: which of the vectors of eigenvalue 1 come first is left to LAPACK,
+    and no variance is maximised. About k/d of it is kept, as printed.
+    """
+
+    def fit(split: Split, k: int) -> Fitted:
+        model = make(split, k)
+        U = model.unfair_subspace_
+        vectors = np.linalg.eigh(np.eye(U.shape[1]) - U.T @ U)[1]
+        return {"mean": model.mean_, "components": vectors[:, ::-1][:, :k].T}
+
+    return fit
+
+
+def _then_pca(make: Callable[[Split, int], Any]) -> Fit:
+    """Return the k directions of most variance of what is left."""
+
+    def fit(split: Split, k: int) -> Fitted:
+        model = make(split, k)
+        return {"mean": model.mean_, "components": model.components_}
+
+    return fit
+
 
 _PLAIN: Mapping[str, Fit] = MappingProxyType(
     {"PCA": _projected(MomentMatchingPCA, match_mean=False)}
 )
-_COMPARED: Mapping[str, Fit] = MappingProxyType(
-    {
+SLOW = frozenset(
+    f"{who} ({setting})"
+    for who, settings in {
+        "Lee et al. (2022)": ("1e-3", "1e-6"),
+        "Olfat and Aswani (2019)": ("0.1", "0.0"),
+        "Kleindessner et al. (2023)": ("kernel",),
+    }.items()
+    for setting in settings
+)
+"""Methods that may take minutes a fit where there are many rows or columns."""
+
+
+def _compared() -> dict[str, Fit]:
+    """Return the rows of others' methods, in the printed order."""
+    return {
+        "Olfat and Aswani (2019) (0.1)": _projected(ConvexMatchingPCA, delta=0.1),
+        "Olfat and Aswani (2019) (0.0)": _projected(ConvexMatchingPCA, delta=0.0),
         "Lee et al. (2022) (1e-3)": _projected(DistributionMatchingPCA, tol=1e-3),
         "Lee et al. (2022) (1e-6)": _projected(DistributionMatchingPCA, tol=1e-6),
+        "Kleindessner et al. (2023) (mean)": _projected(CovarianceMatchingPCA, n_kept=None),
+        "Kleindessner et al. (2023) (0.85)": _projected(CovarianceMatchingPCA, n_kept=0.85),
+        "Kleindessner et al. (2023) (0.5)": _projected(CovarianceMatchingPCA, n_kept=0.5),
+        "Kleindessner et al. (2023) (kernel)": _kernel,
+        "Ravfogel et al. (2020)": _of_projection(_inlp),
+        "Ravfogel et al. (2022a)": _of_projection(_rlace),
         "Samadi et al. (2018)": _multiplicative_weights,
     }
+
+
+_AFTER_ERASURE: Mapping[str, Fit] = MappingProxyType(
+    {"INLP, then PCA": _then_pca(_inlp), "RLACE, then PCA": _then_pca(_rlace)}
 )
+"""Not in the paper: what the two rows of Ravfogel et al. would be with PCA after the erasure."""
 
 
 def _moments(m: int) -> Fit:
@@ -112,7 +188,7 @@ def _methods(dataset: str) -> dict[str, Fit]:
     for m in UNFAIR[dataset]:
         ours[f"Ours (offline, m={m})"] = _moments(m)
         ours[f"Ours (FNPM, m={m})"] = _noisy_power(m)
-    return {**_PLAIN, **_COMPARED, **ours}
+    return {**_PLAIN, **_compared(), **ours, **_AFTER_ERASURE}
 
 
 def method_names(dataset: str) -> tuple[str, ...]:
@@ -120,8 +196,8 @@ def method_names(dataset: str) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> method_names("compas")[-1]
-    'Ours (FNPM, m=5)'
+    >>> method_names("compas")[0]
+    'PCA'
     """
     return tuple(_methods(dataset))
 

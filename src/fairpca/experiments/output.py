@@ -58,6 +58,7 @@ def _about(outcome: Outcome) -> dict[str, Any]:
         "experiment": outcome.experiment.name,
         "quick": outcome.quick,
         "units": outcome.n_units,
+        "planned": outcome.n_planned,
         "failures": len(outcome.failures),
         "seconds": round(outcome.seconds, 1),
         "wall_seconds": round(outcome.wall_seconds, 1),

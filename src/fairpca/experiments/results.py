@@ -40,6 +40,7 @@ def read_outcome(folder: Path, name: str) -> Outcome:
         remarks=about["remarks"],
         n_units=int(about["units"]),
         n_cached=0,
+        n_planned=int(about.get("planned", about["units"])),
         seconds=float(about["seconds"]),
         wall_seconds=float(about["wall_seconds"]),
     )
@@ -79,7 +80,9 @@ def outcome_sections(outcome: Outcome) -> list[str]:
     """Return an experiment's section: counts, its table, and what lies outside."""
     experiment = outcome.experiment
     lines = [f"({_anchor(outcome)})=", f"## {experiment.source}: {experiment.title}", ""]
-    lines += [f"`fairpca reproduce {experiment.name}`; {outcome.n_units} units of work.", ""]
+    n, planned = outcome.n_units, outcome.n_planned
+    done = f"all {n:,}" if n == planned else f"{n:,} of {planned:,}"
+    lines += [f"`fairpca reproduce {experiment.name}`; {done} units of work are done.", ""]
     lines += _table(outcome)
     if outcome.outside:
         lines += ["", f"**Outside two published standard deviations: {len(outcome.outside)}**", ""]
@@ -113,6 +116,8 @@ def _table(outcome: Outcome) -> list[str]:
     for cell in cells:
         key = tuple(str(cell.labels.get(name, "")) for name in varying)
         rows.setdefault(key, {})[_column(cell.labels, across)] = cell
+    if not cells:
+        return []
     most = max((cell.n for cell in cells), default=0)
     return [
         *_head((*varying, *columns)),

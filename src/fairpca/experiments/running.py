@@ -60,8 +60,8 @@ class Outcome:
     failures : tuple of Failure
     remarks : mapping of str to int
         Warnings of the computation, and from how many units each came.
-    n_units, n_cached : int
-        Units in all, and those that were found in the cache.
+    n_units, n_cached, n_planned : int
+        Units here, those of them that were found in the cache, and units of the whole experiment.
     seconds : float
         Processor time of all units, whenever they were computed.
     wall_seconds : float
@@ -76,6 +76,7 @@ class Outcome:
     remarks: Mapping[str, int]
     n_units: int
     n_cached: int
+    n_planned: int
     seconds: float
     wall_seconds: float
 
@@ -112,6 +113,7 @@ def reproduce(
     cache: str | Path | None = None,
     data: str | Path | None = None,
     fresh: bool = False,
+    kept: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
     """Compute a published table or figure; what is in the cache is not computed again.
@@ -135,6 +137,8 @@ def reproduce(
         Folder of data that do not come with the package; by default ``$FAIRPCA_SHARED/data``.
     fresh : bool
         Compute everything again.
+    kept : bool
+        Compute nothing: return what the cache holds.
     progress : callable, optional
         Called with units done, units in all, and the labels of the last one.
 
@@ -166,7 +170,8 @@ def reproduce(
     )
     make_folder(store.cache)
     start = time.perf_counter()
-    units = _chosen(found, found.units(quick=quick), only or {})
+    all_units = found.units(quick=quick)
+    units = _chosen(found, all_units, only or {})
     keys = [_key(found, unit, store) for unit in units]
     done: dict[int, _Done] = {
         place: _Done(place, content)
@@ -174,15 +179,23 @@ def reproduce(
         if (content := store.entry(key)) is not None
     }
     n_cached = len(done)
-    work = [(place, units[place], keys[place]) for place in range(len(units)) if place not in done]
+    left = () if kept else (place for place in range(len(units)) if place not in done)
+    work = [(place, units[place], keys[place]) for place in left]
     tell = progress or (lambda *_: None)
     tell(n_cached, len(units), "")
     for result in _computed(found.compute, work, store, _jobs(jobs)):
         done[result.place] = result
         tell(len(done), len(units), ", ".join(str(v) for v in units[result.place].values()))
-    ordered = [done[place] for place in range(len(units))]
-    outcome = _outcome(found, units, ordered, quick=quick, partly=bool(only))
-    return replace(outcome, n_cached=n_cached, wall_seconds=time.perf_counter() - start)
+    ordered = [done[place] for place in sorted(done)]
+    outcome = _outcome(
+        found, [units[place] for place in sorted(done)], ordered, quick=quick, partly=bool(only)
+    )
+    return replace(
+        outcome,
+        n_cached=n_cached,
+        n_planned=len(all_units),
+        wall_seconds=time.perf_counter() - start,
+    )
 
 
 def _chosen(
@@ -306,6 +319,7 @@ def _outcome(
         remarks=remarks,
         n_units=len(units),
         n_cached=0,
+        n_planned=0,
         seconds=seconds,
         wall_seconds=0.0,
     )
