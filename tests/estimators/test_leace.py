@@ -37,7 +37,7 @@ def between(X, groups):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("case", REFERENCE)
 def test_numbers_of_the_package_concept_erasure(case, method):
-    """Written by benchmarks/leace_reference.py."""
+    """Written by benchmarks/_leace_reference.py."""
     X = np.array(case["X"])
     model = LEACE(None, method=method).fit(X, sensitive_features=case["codes"])
     np.testing.assert_allclose(model.erase(X), case["erased"][method], atol=1e-10)

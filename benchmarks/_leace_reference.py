@@ -1,7 +1,7 @@
 """Write the reference numbers of LEACE's tests, computed by the package concept-erasure.
 
     pip install concept-erasure
-    python benchmarks/leace_reference.py
+    python benchmarks/_leace_reference.py
 
 Its fitters run in float64, without shrinkage, so that they compute the published closed form.
 """
