@@ -21,7 +21,6 @@ from fairpca.experiments.author_splits import (
     feature_names,
     fit_author_split,
 )
-from fairpca.experiments.cells import Cell
 from fairpca.experiments.experiment import Experiment, Row, Unit
 from fairpca.experiments.figures import biplot, boxes, metric_scatter
 from fairpca.experiments.moment_methods import apply_fitted
@@ -113,18 +112,6 @@ def _published() -> tuple[PublishedCell, ...]:
     return published_cells("mmd", "1")
 
 
-def _explain(cell: Cell) -> str:
-    method, metric = str(cell.labels["method"]), cell.labels["metric"]
-    if method.startswith("MbF-PCA") and metric == "exp_var_pct" and (cell.difference or 0) > 0:
-        return (
-            "More variance under the same bound: the printed method ends well inside its bound "
-            "or in another local optimum."
-        )
-    if method.startswith("MbF-PCA"):
-        return "The bound is used up and another local optimum is found, with more variance."
-    return "Five of the paper's ten splits."
-
-
 def _table_figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
     del store
     kinds = dict.fromkeys((c.labels["dataset"], c.labels["k"]) for c in outcome.cells)
@@ -188,7 +175,6 @@ EXPERIMENTS = (
         compute=compute,
         inputs=author_inputs,
         published=_published,
-        explain=_explain,
         figures=_table_figures,
         across=("classifier", "metric"),
     ),
