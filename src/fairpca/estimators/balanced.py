@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.estimators.base import check_n_components, dtype_of, is_count
+from fairpca.estimators.base import dtype_of
+from fairpca.estimators.parameters import check_n_components
 from fairpca.estimators.summarised import SummarisedRows, SummaryProjection
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
@@ -20,9 +21,8 @@ from fairpca.summaries.grams import GroupGrams, group_grams
 
 __all__ = [
     "BalancedProjection",
-    "check_positive_count",
-    "check_tolerance",
     "warn_unless_converged",
+    "warn_unless_optimal",
 ]
 
 
@@ -98,18 +98,6 @@ class BalancedProjection(SummaryProjection):
         return min(available, int(np.searchsorted(kept, share * kept[-1] * (1 - 1e-9))) + 1)
 
 
-def check_tolerance(tol: Any, name: str = "tol") -> None:
-    """Raise ValueError unless `tol` is a positive number."""
-    if isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol > 0:
-        raise ValueError(f"{name} must be a positive number; got {tol!r}.")
-
-
-def check_positive_count(name: str, value: Any) -> None:
-    """Raise ValueError unless `value` is a whole number of at least 1."""
-    if not is_count(value) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
-
-
 def warn_unless_converged(estimator: BalancedProjection, result: SolverResult) -> None:
     """Warn that a solver stopped early, with its own reason."""
     if not result.converged:
@@ -117,4 +105,15 @@ def warn_unless_converged(estimator: BalancedProjection, result: SolverResult) -
             f"{type(estimator).__name__} stopped before its optimum: {result.reason}.",
             ConvergenceWarning,
             stacklevel=8,
+        )
+
+
+def warn_unless_optimal(estimator: BalancedProjection, solver: str, result: SolverResult) -> None:
+    """Warn that a published solver, chosen in place of ours, missed the optimum."""
+    if solver != "auto" and not result.converged:
+        warnings.warn(
+            f"{type(estimator).__name__}: solver={solver!r} did not reach the optimum: "
+            f"{result.reason}. Use solver='auto'.",
+            ConvergenceWarning,
+            stacklevel=6,
         )

@@ -33,23 +33,18 @@ from fairpca.data.groups import (
     level_array,
 )
 from fairpca.data.matrix import as_matrix, index_of
+from fairpca.estimators.parameters import CRITERIA, check_choice
 from fairpca.estimators.projection import AffineMap, RowMap
 from fairpca.summaries.base import Floats
 
 __all__ = [
-    "CRITERIA",
     "CheckedRows",
     "LinearProjection",
     "as_generator",
-    "check_choice",
     "check_enough_directions",
-    "check_n_components",
     "deterministic_signs",
     "dtype_of",
-    "is_count",
 ]
-
-CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,37 +402,6 @@ def dtype_of(X: Any) -> type[np.floating[Any]]:
     """Return the precision of results for such data: float32 for float32, else float64."""
     single = X.dtype == np.float32 or str(X.dtype).rpartition(".")[2] == "float32"
     return np.float32 if single else np.float64
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise ValueError unless `value` is one of `choices`."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
-
-
-def is_count(value: Any) -> bool:
-    """Whether a value is a whole number, Python's or NumPy's, and no boolean."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def check_n_components(value: Any) -> int | float | None:
-    """Return `n_components` as an int, a share in (0, 1), or None.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
-    if value is None:
-        return None
-    if is_count(value) and value >= 1:
-        return int(value)
-    if isinstance(value, float | np.floating) and 0 < value < 1:
-        return float(value)
-    raise ValueError(
-        "n_components must be a whole number of at least 1, a share of the variance strictly "
-        f"between 0 and 1, or None for all fair directions; got {value!r}."
-    )
 
 
 def check_enough_directions(

@@ -8,13 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairpca.data.matrix import check_no_underflow
-from fairpca.estimators.base import (
-    CRITERIA,
-    check_choice,
-    check_enough_directions,
-    check_n_components,
-)
+from fairpca.estimators.base import check_enough_directions
 from fairpca.estimators.cluster import ClusterRows
+from fairpca.estimators.parameters import CRITERIA, check_choice, check_n_components
 from fairpca.estimators.removal import warn_without_variance
 from fairpca.estimators.summarised import SummarisedRows, SummaryProjection
 from fairpca.summaries.base import Floats, Mask

@@ -12,19 +12,19 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.matrix import explain_nonfinite
-from fairpca.estimators.base import (
-    CheckedRows,
-    LinearProjection,
-    as_generator,
-    check_choice,
-    check_n_components,
-    is_count,
-)
+from fairpca.estimators.base import CheckedRows, LinearProjection, as_generator
 from fairpca.estimators.matching_setup import (
     MEAN_MATCHING,
     MatchingSetup,
     kernel_and_bandwidth,
     surrogate_of,
+)
+from fairpca.estimators.parameters import (
+    check_choice,
+    check_group_handling,
+    check_n_components,
+    check_positive_count,
+    is_count,
 )
 from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.kernels import KERNELS
@@ -324,14 +324,12 @@ class DistributionMatchingPCA(LinearProjection):
         check_choice("solver", self.solver, _SOLVERS)
         check_choice("approximation", self.approximation, _APPROXIMATIONS)
         check_choice("kernel", self.kernel, tuple(KERNELS))
-        check_choice("combine_attributes", self.combine_attributes, ("separate", "intersection"))
-        check_choice("missing_groups", self.missing_groups, ("error", "unlabelled"))
+        check_group_handling(self)
         tol: Any = self.tol
         number = isinstance(tol, int | float | np.number) and not isinstance(tol, bool)
         if not number or not 0 < tol < np.inf:
             raise ValueError(f"tol must be a positive number, the largest MMD²; got {tol!r}.")
-        if not is_count(self.max_iter) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be a whole number of at least 1; got {self.max_iter}.")
+        check_positive_count("max_iter", self.max_iter)
         if self.n_init != "auto" and (not is_count(self.n_init) or int(self.n_init) < 0):
             raise ValueError(
                 f"n_init must be 'auto' or a whole number of at least 0; got {self.n_init!r}."

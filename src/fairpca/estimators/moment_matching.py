@@ -9,14 +9,14 @@ import numpy as np
 
 from fairpca.data.dask_input import is_dask
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
-from fairpca.estimators.base import (
-    CheckedRows,
-    as_generator,
+from fairpca.estimators.base import CheckedRows, as_generator
+from fairpca.estimators.cluster import counted_rows, partitioned_rows
+from fairpca.estimators.parameters import (
     check_choice,
+    check_group_handling,
     check_n_components,
     is_count,
 )
-from fairpca.estimators.cluster import counted_rows, partitioned_rows
 from fairpca.estimators.removal import SubspaceRemoval, Summary
 from fairpca.solvers.moment_matching import span_of_directions
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
@@ -251,8 +251,7 @@ class MomentMatchingPCA(SubspaceRemoval):
         check_n_components(self.n_components)
         check_choice("difference", self.difference, ("second_moment", "covariance"))
         check_choice("solver", self.solver, ("auto", "dense", "lanczos", "gram"))
-        check_choice("combine_attributes", self.combine_attributes, ("separate", "intersection"))
-        check_choice("missing_groups", self.missing_groups, ("error", "unlabelled"))
+        check_group_handling(self)
         strength: Any = self.strength
         if not isinstance(strength, int | float | np.number) or not 0 <= strength <= 1:
             raise ValueError(f"strength must be in [0, 1]; got {self.strength!r}.")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.estimators.balanced import BalancedProjection, check_tolerance
-from fairpca.estimators.base import check_choice, check_n_components
+from fairpca.estimators.balanced import BalancedProjection, warn_unless_optimal
+from fairpca.estimators.parameters import check_choice, check_n_components, check_tolerance
 from fairpca.solvers.multigroup import VectorSolver, exact_vector, multigroup_vectors
 from fairpca.solvers.multigroup_published import brent_vector, frank_wolfe_vector, sdp_vector
 from fairpca.summaries.base import Floats
@@ -192,13 +190,7 @@ class MultigroupPCA(BalancedProjection):
         result = multigroup_vectors(
             problem.grams, n_components, _SOLVERS[self.solver], tol=self.tol
         )
-        if self.solver != "auto" and not result.converged:
-            warnings.warn(
-                f"MultigroupPCA: solver={self.solver!r} did not reach the optimum: "
-                f"{result.reason}. Use solver='auto'.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
+        warn_unless_optimal(self, self.solver, result)
         self.group_weights_ = np.asarray(result.certificate["group_weights"])
         self.incremental_losses_ = np.asarray(result.certificate["incremental_losses"])
         self.duality_gap_ = np.asarray(result.certificate["duality_gap"])

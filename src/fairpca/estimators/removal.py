@@ -11,14 +11,9 @@ import numpy as np
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.estimators.base import (
-    CheckedRows,
-    LinearProjection,
-    check_enough_directions,
-    check_n_components,
-    dtype_of,
-)
+from fairpca.estimators.base import CheckedRows, LinearProjection, check_enough_directions, dtype_of
 from fairpca.estimators.cluster import ClusterRows
+from fairpca.estimators.parameters import check_n_components
 from fairpca.solvers.moment_matching import (
     Difference,
     Method,

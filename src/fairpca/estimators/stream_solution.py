@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.estimators.base import (
-    as_generator,
-    check_enough_directions,
-    check_n_components,
-    is_count,
-)
+from fairpca.estimators.base import as_generator, check_enough_directions
 from fairpca.estimators.moment_matching import unfair_per_contrast
+from fairpca.estimators.parameters import check_n_components, is_count
 from fairpca.estimators.removal import warn_without_variance
 from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
 from fairpca.solvers.result import SolverResult

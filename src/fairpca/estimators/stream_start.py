@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairpca.data.sizes import parse_bytes
-from fairpca.estimators.base import (
-    CheckedRows,
-    as_generator,
+from fairpca.estimators.base import CheckedRows, as_generator, check_enough_directions, dtype_of
+from fairpca.estimators.moment_matching import check_n_unfair, unfair_per_attribute
+from fairpca.estimators.parameters import (
     check_choice,
-    check_enough_directions,
+    check_group_handling,
     check_n_components,
-    dtype_of,
+    check_positive_count,
     is_count,
 )
-from fairpca.estimators.moment_matching import check_n_unfair, unfair_per_attribute
 from fairpca.solvers.noisy_power import NoisyPower, PowerSettings
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
@@ -65,13 +64,12 @@ def check_stream_parameters(model: StreamEstimator) -> None:
     check_choice("difference", model.difference, ("second_moment", "covariance"))
     check_choice("absent_group", model.absent_group, ("extend", "zero"))
     check_choice("sketch_rule", model.sketch_rule, ("power", "frequent_directions"))
-    check_choice("combine_attributes", model.combine_attributes, ("separate", "intersection"))
-    check_choice("missing_groups", model.missing_groups, ("error", "unlabelled"))
+    check_group_handling(model)
     parse_bytes(model.memory_limit)
     for name in ("block_size", "pca_block_size", "sketch_size", "n_passes"):
         value = getattr(model, name)
-        if value is not None and (not is_count(value) or value < 1):
-            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+        if value is not None:
+            check_positive_count(name, value)
     for name, least in (("n_unfair_blocks", 1), ("n_pca_blocks", 1), ("oversample", 0)):
         value = getattr(model, name)
         if not is_count(value) or value < least:

@@ -16,14 +16,13 @@ import numpy as np
 from fairpca.data.dask_input import is_dask
 from fairpca.data.groups import Groups, level_array
 from fairpca.data.matrix import explain_nonfinite
-from fairpca.estimators.base import (
+from fairpca.estimators.base import CheckedRows, LinearProjection
+from fairpca.estimators.cluster import counted_rows, partitioned_rows
+from fairpca.estimators.parameters import (
     CRITERIA,
-    CheckedRows,
-    LinearProjection,
-    check_choice,
+    check_group_handling,
     check_n_components,
 )
-from fairpca.estimators.cluster import counted_rows, partitioned_rows
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.moments import GroupMoments, Resolution
 from fairpca.summaries.span import SpanMoments
@@ -243,8 +242,7 @@ class SummaryProjection(LinearProjection):
 
     def _check_shared_parameters(self) -> None:
         check_n_components(self.n_components)
-        check_choice("combine_attributes", self.combine_attributes, ("separate", "intersection"))
-        check_choice("missing_groups", self.missing_groups, ("error", "unlabelled"))
+        check_group_handling(self)
         self._check_parameters()
 
     def _check_finite(self, rows: CheckedRows, moments: GroupMoments) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Literal, get_args
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.estimators.balanced import BalancedProjection, check_tolerance
-from fairpca.estimators.base import check_choice
+from fairpca.estimators.balanced import BalancedProjection, warn_unless_optimal
+from fairpca.estimators.parameters import check_choice, check_tolerance
 from fairpca.solvers.fair_pca_published import multiplicative_weights_subspace, sdp_subspace
 from fairpca.solvers.result import SolverResult
 from fairpca.solvers.subspaces import leading_eigenpairs
@@ -163,13 +161,7 @@ class WorstGroupPCA(BalancedProjection):
         if self.solver == "auto":
             known["plain"] = leading_eigenpairs(np.sum(problem.grams, axis=0), n_components)[1]
         result: SolverResult = _SOLVERS[self.solver](moments, n_components, self.loss, **known)
-        if self.solver != "auto" and not result.converged:
-            warnings.warn(
-                f"WorstGroupPCA: solver={self.solver!r} did not reach the optimum: "
-                f"{result.reason}. Use solver='auto'.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
+        warn_unless_optimal(self, self.solver, result)
         self.group_losses_ = np.asarray(result.certificate["group_losses"])
         self.group_weights_ = np.asarray(result.certificate["group_weights"])
         self.duality_gap_ = float(result.certificate["duality_gap"])

@@ -24,7 +24,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from fairpca.data.sampling import group_folds
-from fairpca.estimators.base import is_count
+from fairpca.estimators.parameters import is_count
 from fairpca.model_selection.candidates import METADATA, by_preprocessing, candidate, requests
 from fairpca.model_selection.folds import FoldTask, Judging, Outcome, judge_fold
 from fairpca.model_selection.results import cross_validation_table, tell_about

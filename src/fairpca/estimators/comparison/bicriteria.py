@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairpca.estimators.balanced import BalancedProjection, check_positive_count
+from fairpca.estimators.balanced import BalancedProjection
 from fairpca.estimators.base import as_generator
+from fairpca.estimators.parameters import check_positive_count
 from fairpca.solvers.bicriteria import bicriteria_components
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams

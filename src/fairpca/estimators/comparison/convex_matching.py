@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.estimators.balanced import check_positive_count, check_tolerance
-from fairpca.estimators.base import check_choice, dtype_of
+from fairpca.estimators.base import dtype_of
 from fairpca.estimators.contrasted import ContrastedProjection
+from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
 from fairpca.estimators.summarised import SummarisedRows
 from fairpca.solvers.convex_matching import (
     MatchingProgramme,

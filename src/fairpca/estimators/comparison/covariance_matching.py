@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.estimators.base import deterministic_signs, dtype_of, is_count
+from fairpca.estimators.base import deterministic_signs, dtype_of
 from fairpca.estimators.comparison.trade_off import check_trade_off, trade_off_scale
 from fairpca.estimators.contrasted import ContrastedProjection
+from fairpca.estimators.parameters import is_count
 from fairpca.estimators.summarised import SummarisedRows
 from fairpca.solvers.covariance_matching import most_differing_subspace
 from fairpca.solvers.moment_matching import constrained_components, unfair_subspace

@@ -6,7 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from fairpca.estimators.balanced import BalancedProjection, check_tolerance
+from fairpca.estimators.balanced import BalancedProjection
+from fairpca.estimators.parameters import check_tolerance
 from fairpca.solvers.disparity_penalty import disparity_penalty_components
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams

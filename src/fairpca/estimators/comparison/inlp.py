@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import has_fit_parameter
 
-from fairpca.estimators.base import is_count
 from fairpca.estimators.comparison.row_erasure import RowErasure
+from fairpca.estimators.parameters import is_count
 from fairpca.estimators.removal import Summary
 from fairpca.solvers.inlp import nullspace_projection
 from fairpca.solvers.readers import Concept, logistic_reader

@@ -17,17 +17,20 @@ from fairpca.data.array_library import to_numpy
 from fairpca.data.dask_input import is_dask
 from fairpca.data.groups import Groups
 from fairpca.data.matrix import explain_nonfinite
-from fairpca.estimators.balanced import check_positive_count
 from fairpca.estimators.base import (
     CheckedRows,
     LinearProjection,
     as_generator,
-    check_choice,
-    check_n_components,
     deterministic_signs,
     dtype_of,
 )
 from fairpca.estimators.comparison.trade_off import check_trade_off, trade_off_scale
+from fairpca.estimators.parameters import (
+    check_choice,
+    check_group_handling,
+    check_n_components,
+    check_positive_count,
+)
 from fairpca.estimators.projection import RowMap
 from fairpca.solvers.kernel_mean_matching import (
     KernelComponents,
@@ -330,8 +333,7 @@ class KernelMeanMatchingPCA(LinearProjection):
         check_n_components(self.n_components)
         check_choice("kernel", self.kernel, _KERNELS)
         check_choice("approximation", self.approximation, ("auto", "none", "nystroem"))
-        check_choice("combine_attributes", self.combine_attributes, ("separate", "intersection"))
-        check_choice("missing_groups", self.missing_groups, ("error", "unlabelled"))
+        check_group_handling(self)
         check_trade_off(self.trade_off)
         check_positive_count("n_landmarks", self.n_landmarks)
         check_positive_count("degree", self.degree)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from fairpca.estimators.base import check_choice, dtype_of
+from fairpca.estimators.base import dtype_of
 from fairpca.estimators.contrasted import ContrastedProjection
+from fairpca.estimators.parameters import check_choice
 from fairpca.estimators.summarised import SummarisedRows
 from fairpca.solvers.leace import erased_components
 from fairpca.solvers.moment_matching import span_of_directions

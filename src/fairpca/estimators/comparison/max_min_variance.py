@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from fairpca.estimators.balanced import (
-    BalancedProjection,
-    check_positive_count,
-    check_tolerance,
-    warn_unless_converged,
-)
-from fairpca.estimators.base import check_choice
+from fairpca.estimators.balanced import BalancedProjection, warn_unless_converged
+from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
 from fairpca.solvers.max_min_variance import minorise_maximise, subgradient_ascent
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats

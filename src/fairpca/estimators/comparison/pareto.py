@@ -6,13 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairpca.estimators.balanced import (
-    BalancedProjection,
-    check_positive_count,
-    check_tolerance,
-    warn_unless_converged,
-)
+from fairpca.estimators.balanced import BalancedProjection, warn_unless_converged
 from fairpca.estimators.base import as_generator
+from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.solvers.pareto import pareto_components
 from fairpca.solvers.subspaces import leading_eigenpairs
 from fairpca.summaries.base import Floats

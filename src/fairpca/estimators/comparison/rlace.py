@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fairpca.estimators.balanced import check_positive_count, check_tolerance
 from fairpca.estimators.comparison.row_erasure import RowErasure, mean_differences
+from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.estimators.removal import Summary
 from fairpca.solvers.readers import Concept
 from fairpca.solvers.result import SolverResult

@@ -12,11 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.groups import label_key
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
-from fairpca.estimators.base import (
+from fairpca.estimators.base import CheckedRows, as_generator
+from fairpca.estimators.parameters import (
     CRITERIA,
-    CheckedRows,
-    as_generator,
     check_choice,
+    check_group_handling,
     check_n_components,
 )
 from fairpca.estimators.removal import SubspaceRemoval, Summary
@@ -76,8 +76,7 @@ class RowErasure(SubspaceRemoval):
         """
         check_n_components(self.n_components)
         check_choice("criterion", self.criterion, CRITERIA)
-        check_choice("combine_attributes", self.combine_attributes, ("separate", "intersection"))
-        check_choice("missing_groups", self.missing_groups, ("error", "unlabelled"))
+        check_group_handling(self)
         self._check_parameters()
         rows = self._validate(X, y, sensitive_features, sample_weight)
         coordinates, summary = self._summarise(rows)

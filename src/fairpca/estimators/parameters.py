@@ -1,0 +1,68 @@
+"""Checks of constructor parameters, each with the message that a user reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "CRITERIA",
+    "check_choice",
+    "check_group_handling",
+    "check_n_components",
+    "check_positive_count",
+    "check_tolerance",
+    "is_count",
+]
+
+CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise ValueError unless `value` is one of `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number, Python's or NumPy's, and no boolean."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_n_components(value: Any) -> int | float | None:
+    """Return `n_components` as an int, a share in (0, 1), or None.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if value is None:
+        return None
+    if is_count(value) and value >= 1:
+        return int(value)
+    if isinstance(value, float | np.floating) and 0 < value < 1:
+        return float(value)
+    raise ValueError(
+        "n_components must be a whole number of at least 1, a share of the variance strictly "
+        f"between 0 and 1, or None for all fair directions; got {value!r}."
+    )
+
+
+def check_tolerance(tol: Any, name: str = "tol") -> None:
+    """Raise ValueError unless `tol` is a positive number."""
+    if isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol > 0:
+        raise ValueError(f"{name} must be a positive number; got {tol!r}.")
+
+
+def check_positive_count(name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is a whole number of at least 1."""
+    if not is_count(value) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+
+
+def check_group_handling(estimator: Any) -> None:
+    """Raise ValueError unless an estimator's options for attributes and missing labels exist."""
+    check_choice("combine_attributes", estimator.combine_attributes, ("separate", "intersection"))
+    check_choice("missing_groups", estimator.missing_groups, ("error", "unlabelled"))
