@@ -37,14 +37,17 @@ from fairpca.experiments.moment_tables import (
 )
 from fairpca.experiments.published import PublishedCell, published_cells
 from fairpca.experiments.store import Store, digest
-from fairpca.metrics import attribute_leakage, median_bandwidth
+from fairpca.metrics import attribute_leakage, median_bandwidth, mmd_squared
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from fairpca.experiments.running import Outcome
 
-__all__ = ["EXPERIMENTS", "compute", "units"]
+__all__ = ["AT_RANDOM", "EXPERIMENTS", "compute", "units"]
+
+AT_RANDOM = "mmd2_at_random"
+"""MMD² of plain PCA when the test rows are put into groups of the same sizes at random."""
 
 _QUICK_ROWS = 400
 _LEAKAGE_ROWS = 3000
@@ -128,7 +131,11 @@ def _measured(split: Split, found: Representation, unit: Unit, store: Store) -> 
     pca, _ = _represented(split, "PCA", unit, store)
     of = {"of": "median bandwidth", "Z": digest(pca.train)}
     sigma = store.values(of, lambda: {"sigma": median_bandwidth(pca.train)})["sigma"]
-    return {**measure(split, found, sigma), "leakage_auc": _leakage(split, found)}
+    values = {**measure(split, found, sigma), "leakage_auc": _leakage(split, found)}
+    if unit["method"] == "PCA":
+        at_random = np.random.default_rng(split.number).permutation(split.test.s)
+        values[AT_RANDOM] = mmd_squared(found.test, at_random, bandwidth=sigma)
+    return values
 
 
 def _leakage(split: Split, found: Representation) -> float:
@@ -165,6 +172,10 @@ def _classified(
                 raise KeyboardInterrupt from interrupted
 
     return store.values(key, train)
+
+
+def _tabulated(labels: Mapping[str, Any]) -> bool:
+    return str(labels["metric"]) != AT_RANDOM
 
 
 def _published(table: str) -> tuple[PublishedCell, ...]:
@@ -243,6 +254,7 @@ def _experiment(table: str, dataset: str, name: str) -> Experiment:
         published=partial(_published, table),
         explain=_explain,
         figures=_figures,
+        tabulated=_tabulated,
         revision=_REVISION,
     )
 
@@ -259,6 +271,7 @@ EXPERIMENTS = (
         published=_published_first,
         explain=_explain,
         figures=_figures,
+        tabulated=_tabulated,
         revision=_REVISION,
     ),
     *(_experiment(table, *names) for table, names in _TABLES.items()),

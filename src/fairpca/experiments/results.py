@@ -42,6 +42,7 @@ def read_outcome(folder: Path, name: str) -> Outcome:
         n_cached=0,
         n_planned=int(about.get("planned", about["units"])),
         seconds=float(about["seconds"]),
+        n_untimed=int(about.get("untimed", 0)),
         wall_seconds=float(about["wall_seconds"]),
     )
 
@@ -55,7 +56,7 @@ def results_page(outcomes: Sequence[Outcome]) -> str:
 
 
 def overview(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return the table of counts and run times."""
+    """Return the table of counts and run times, and their sums."""
     head = ("experiment", "source", "published cells", "within two sd", "outside", "not computed",
             "repeats", "minutes of one core")  # fmt: skip
     return [
@@ -69,10 +70,48 @@ def overview(outcomes: Sequence[Outcome]) -> list[str]:
                 len(o.outside) if o.compared else "",
                 len(o.missing) if o.compared or o.missing else "",
                 _repeats(o.cells),
-                f"{o.seconds / 60:.1f}",
+                _minutes([o]),
             )
             for o in outcomes
         ),
+        _line(
+            "all of them",
+            "",
+            sum(len(o.compared) + len(o.missing) for o in outcomes),
+            sum(len(o.compared) - len(o.outside) for o in outcomes),
+            sum(len(o.outside) for o in outcomes),
+            sum(len(o.missing) for o in outcomes),
+            "",
+            _minutes(outcomes),
+        ),
+        "",
+        *_run_times(outcomes),
+    ]
+
+
+def _minutes(outcomes: Sequence[Outcome]) -> str:
+    least = "at least " if _unknown(outcomes) else ""
+    return f"{least}{sum(o.seconds for o in outcomes) / 60:.1f}"
+
+
+def _unknown(outcomes: Sequence[Outcome]) -> int:
+    """Return how many units the sum of the times is without: not timed, or not done."""
+    return sum(o.n_untimed + o.n_planned - o.n_units for o in outcomes)
+
+
+def _run_times(outcomes: Sequence[Outcome]) -> list[str]:
+    """Say what the times are, and of how many units they are not known."""
+    n_units = sum(o.n_units for o in outcomes)
+    undone = sum(o.n_planned - o.n_units for o in outcomes)
+    untimed = sum(o.n_untimed for o in outcomes)
+    without = [f"{undone:,} further units that are not done"] if undone else []
+    without += [f"{untimed:,} units that were not timed"] if untimed else []
+    return [
+        f"Times are processor time, each unit of work counted once, over {n_units:,} units; units",
+        "share fits, and whichever came first has the time of the fit. "
+        + (f"The sum is without {' and '.join(without)}." if without else "All units are done."),
+        "Each unit runs on one core by itself: two cores take half as long. The run time of the",
+        "small version, `fairpca reproduce all --quick`, is among [the benchmarks](results.md).",
     ]
 
 

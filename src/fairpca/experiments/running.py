@@ -64,6 +64,8 @@ class Outcome:
         Units here, those of them that were found in the cache, and units of the whole experiment.
     seconds : float
         Processor time of all units, whenever they were computed.
+    n_untimed : int
+        Units whose time is not known, since they were brought from elsewhere.
     wall_seconds : float
         From start to end of this run.
     """
@@ -78,6 +80,7 @@ class Outcome:
     n_cached: int
     n_planned: int
     seconds: float
+    n_untimed: int
     wall_seconds: float
 
     @property
@@ -276,7 +279,7 @@ def _one(compute: _Compute, place: int, unit: Unit, key: Mapping[str, Any], stor
         return _Done(place, None, Failure(unit, message, traceback.format_exc()))
     content = {
         "rows": rows,
-        "seconds": time.process_time() - start,
+        "seconds": max(time.process_time() - start, 1e-9),  # 0 stands for not known
         "remarks": list(dict.fromkeys(str(warning.message) for warning in caught)),
     }
     store.keep(key, content)
@@ -299,12 +302,12 @@ def _outcome(
 ) -> Outcome:
     rows: list[Row] = []
     remarks: dict[str, int] = {}
-    seconds = 0.0
+    seconds: list[float] = []
     for unit, result in zip(units, done, strict=True):
         if result.content is None:
             continue
         rows += [{**unit, **row} for row in result.content["rows"]]
-        seconds += float(result.content["seconds"])
+        seconds.append(float(result.content["seconds"]))
         for remark in result.content["remarks"]:
             remarks[remark] = remarks.get(remark, 0) + 1
     cells = compare_cells(rows, experiment.repeats, experiment.published())
@@ -320,6 +323,7 @@ def _outcome(
         n_units=len(units),
         n_cached=0,
         n_planned=0,
-        seconds=seconds,
+        seconds=sum(seconds),
+        n_untimed=seconds.count(0.0),
         wall_seconds=0.0,
     )
