@@ -84,10 +84,10 @@ def test_results_page_sums_times(outcomes):
     (outcome,) = outcomes
     timed = replace(outcome, seconds=90.0)
     brought = replace(outcome, seconds=30.0, n_untimed=2, n_planned=10)
-    assert "| all of them |  | 6 | 2 | 2 | 2 |  | at least 2.0 |" in results_page([timed, brought])
+    assert "| all of them |  |  |  |  |  |  | at least 2.0 |" in results_page([timed, brought])
     assert "without 4 further units that are not done and 2 units" in results_page([timed, brought])
     page = results_page([timed])
-    assert "| all of them |  | 3 | 1 | 1 | 1 |  | 1.5 |" in page
+    assert "| all of them |  |  |  |  |  |  | 1.5 |" in page
     assert "All units are done." in page
 
 
