@@ -35,6 +35,8 @@ def metric_scatter(
 ) -> go.Figure:
     """Draw one metric against another, a point per label: ours filled, the printed one hollow.
 
+    The first metric has a logarithmic axis; zeros stand at half the last digit.
+
     Parameters
     ----------
     cells : sequence of Cell
@@ -49,30 +51,31 @@ def metric_scatter(
     for cell in cells:
         if all(str(cell.labels.get(name)) == str(value) for name, value in where.items()):
             chosen.setdefault(str(cell.labels[label]), {})[str(cell.labels["metric"])] = cell
+    drawn = {name: found for name, found in chosen.items() if x in found and y in found}
     figure = go.Figure()
-    for i, (name, by_metric) in enumerate(chosen.items()):
-        if x not in by_metric or y not in by_metric:
-            continue
+    for i, (name, by_metric) in enumerate(drawn.items()):
         pair = (by_metric[x], by_metric[y])
+        least = 0.5 * 10.0 ** -pair[0].digits
         ours = [cell.mean for cell in pair]
         printed = [cell.published.mean if cell.published else None for cell in pair]
-        for values, symbol, who in ((ours, "circle", "ours"), (printed, "circle-open", "printed")):
-            if None in values:
+        symbol = SYMBOLS[i // len(COLOURS) % len(SYMBOLS)]
+        for values, hollow, who in ((ours, "", "ours"), (printed, "-open", "printed")):
+            if values[0] is None or values[1] is None:
                 continue
             figure.add_scatter(
-                x=values[:1],
+                x=[max(values[0], least)],
                 y=values[1:],
                 mode="markers",
                 name=words(name),
                 legendgroup=name,
-                showlegend=symbol == "circle",
-                marker={"symbol": symbol, "size": 10, "color": COLOURS[i % len(COLOURS)]},
-                hovertemplate=f"{words(name)}, {who}<br>{x} = %{{x:.4g}}<br>{y} = %{{y:.4g}}"
+                showlegend=not hollow,
+                marker={"symbol": symbol + hollow, "size": 10, "color": COLOURS[i % len(COLOURS)]},
+                hovertemplate=f"{words(name)}, {who}<br>{x} = {values[0]:.4g}<br>{y} = %{{y:.4g}}"
                 "<extra></extra>",
             )
-    figure.update_xaxes(title_text=_WORDS.get(x, x))
+    figure.update_xaxes(title_text=_WORDS.get(x, x), **_scale(logarithmic=True))
     figure.update_yaxes(title_text=_WORDS.get(y, y))
-    return _legend_beside(finish(figure, max(_HEIGHT, 24 * len(chosen) + 120)))
+    return _legend_beside(finish(figure, max(_HEIGHT, 31 * len(drawn) + 130)))
 
 
 def curves(
