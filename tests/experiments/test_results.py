@@ -88,7 +88,21 @@ def test_results_page_sums_times(outcomes):
     assert "without 4 further units that are not done and 2 units" in results_page([timed, brought])
     page = results_page([timed])
     assert "| all of them |  |  |  |  |  |  | 1.5 |" in page
-    assert "All units are done." in page
+    assert "The sum is without" not in page
+
+
+def test_units_of_two_experiments_count_once(outcomes):
+    (whole,) = outcomes
+    first = replace(
+        EXPERIMENTS[0],
+        name="fair-streaming-table-1",
+        units=lambda *, quick: units(quick=quick)[:2],
+    )
+    part = replace(whole, experiment=first, seconds=60.0, n_units=2, n_planned=2)
+    page = results_page([part, replace(whole, seconds=120.0)])
+    assert "| all of them |  |  |  |  |  |  | 2.0 |" in page
+    assert "over 6 units of work in all" in page
+    assert "Units of fair-streaming-table-1 are also another's" in page
 
 
 def test_units_without_a_time_are_counted(tmp_path):

@@ -210,11 +210,12 @@ def _figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
 
 def _explain(cell: Cell) -> str:
     few = f" Of {cell.n} of the paper's {N_SPLITS} splits only." if cell.n < N_SPLITS else ""
-    return _reason(cell.labels) + few
+    return _reason(cell) + few
 
 
-def _reason(labels: Mapping[str, Any]) -> str:
+def _reason(cell: Cell) -> str:
     """Return why a row or a cell of it cannot, or need not, agree."""
+    labels = cell.labels
     method, network = str(labels["method"]), labels.get("classifier") == "mlp"
     if method == KERNEL:
         constant, others = _CONSTANTS.get(str(labels["dataset"]), ("", ""))
@@ -230,13 +231,18 @@ def _reason(labels: Mapping[str, Any]) -> str:
             "an error in print: for k = 2, where 0.032 is printed, no σ from a fifth of that to "
             "that gives more than 0.027."
         )
+    if method.startswith("Olfat") and network:
+        return "The paper prints 0.0 (0.0) for the networks of these rows: taken for no result."
+    if _rounded(cell):
+        return (
+            "One unit of the last printed digit, where the printed standard deviation is rounded "
+            "to 0 and two of it allow nothing."
+        )
     if method.startswith("Ravfogel"):
         return (
             "The paper takes the leading eigenvectors of the erasing projection itself, whose "
             "eigenvalues are 0 and 1: the directions are arbitrary (printed %Var is about k/d)."
         )
-    if method.startswith("Olfat") and network:
-        return "The paper prints 0.0 (0.0) for the networks of these rows: taken for no result."
     if method.startswith("Lee et al."):
         return (
             "Solved by Newton steps from several starts, not by the paper's penalty method: "
@@ -249,6 +255,12 @@ def _reason(labels: Mapping[str, Any]) -> str:
             "(offline, mean) are one subspace, and the network's results differ, printed and ours."
         )
     return "Not explained."
+
+
+def _rounded(cell: Cell) -> bool:
+    if cell.difference is None or cell.published is None:
+        return False
+    return cell.published.sd == 0 and abs(cell.difference) < 1.5 * 10.0**-cell.digits
 
 
 _CONSTANTS: Mapping[str, tuple[str, str]] = {

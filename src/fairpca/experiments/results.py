@@ -74,7 +74,7 @@ def overview(outcomes: Sequence[Outcome]) -> list[str]:
             )
             for o in outcomes
         ),
-        _line("all of them", *[""] * 6, _minutes(outcomes)),
+        _line("all of them", *[""] * 6, _minutes(_distinct(outcomes))),
         "",
         *_run_times(outcomes),
     ]
@@ -90,19 +90,37 @@ def _unknown(outcomes: Sequence[Outcome]) -> int:
     return sum(o.n_untimed + o.n_planned - o.n_units for o in outcomes)
 
 
+def _distinct(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Leave out those whose units are all units of another experiment: they are kept once."""
+    units = [
+        {
+            (o.experiment.compute, o.experiment.revision, frozenset(unit.items()))
+            for unit in o.experiment.units(quick=False)
+        }
+        for o in outcomes
+    ]
+    return [o for o, mine in zip(outcomes, units, strict=True) if not any(mine < u for u in units)]
+
+
 def _run_times(outcomes: Sequence[Outcome]) -> list[str]:
     """Say what the times are, and of how many units they are not known."""
-    n_units = sum(o.n_units for o in outcomes)
-    undone = sum(o.n_planned - o.n_units for o in outcomes)
-    untimed = sum(o.n_untimed for o in outcomes)
+    counted = _distinct(outcomes)
+    undone = sum(o.n_planned - o.n_units for o in counted)
+    untimed = sum(o.n_untimed for o in counted)
     without = [f"{undone:,} further units that are not done"] if undone else []
     without += [f"{untimed:,} units that were not timed"] if untimed else []
+    parts = [o.experiment.name for o in outcomes if o not in counted]
+    lines = [
+        f"Times are processor time, over {sum(o.n_units for o in counted):,} units of work in all.",
+        "Units share fits; whichever came first has the time of the fit.",
+    ]
+    lines += [f"Units of {', '.join(parts)} are also another's, and count once."] * bool(parts)
+    lines += [f"The sum is without {' and '.join(without)}."] * bool(without)
     return [
-        f"Times are processor time, each unit of work counted once, over {n_units:,} units; units",
-        "share fits, and whichever came first has the time of the fit. "
-        + (f"The sum is without {' and '.join(without)}." if without else "All units are done."),
-        "Each unit runs on one core by itself: two cores take half as long. The run time of the",
-        "small version, `fairpca reproduce all --quick`, is among [the benchmarks](results.md).",
+        *lines,
+        "Each unit runs on one core by itself, so that two cores take about half as long. The run",
+        "time of the small version, `fairpca reproduce all --quick`, is among",
+        "[the benchmarks](results.md).",
     ]
 
 
