@@ -76,3 +76,13 @@ def test_figures_escape_names():
     arrows = {"<b>": (0.5, 0.1), "age": (0.0, 0.2)}
     assert "<b>" not in biplot(points, groups, arrows, highlighted="age").to_json()
     assert "<b>" not in boxes({"<b>": [1.0, 2.0]}, "communality").to_json()
+
+
+def test_labels_of_equal_arrows_do_not_lie_on_each_other():
+    points, groups = np.random.default_rng(0).normal(size=(50, 2)), np.repeat([0, 1], 25)
+    arrows = {"a feature": (0.5, 0.5), "another": (0.5, 0.501), "far": (-0.5, -0.5)}
+    figure = biplot(points, groups, arrows, highlighted="far")
+    shifts = {label.text: label.yshift for label in figure.layout.annotations if label.text}
+    assert shifts["far"] == shifts["a feature"] == 0
+    assert 15 < shifts["another"] < 18
+    assert {label.text: label.xanchor for label in figure.layout.annotations}["far"] == "right"

@@ -151,7 +151,7 @@ def _biplot_figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
         _, protected = feature_names(str(dataset))
         figures[f"{dataset}: {method}"] = biplot(
             (split.train.X - split.train.X.mean(axis=0)) @ V.T,
-            split.train.s,
+            np.where(split.train.s, f"{protected} = 1", f"{protected} = 0"),
             {name: (x, y) for name, (x, y) in arrows.items()},
             highlighted=protected,
         )

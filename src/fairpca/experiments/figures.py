@@ -28,6 +28,7 @@ _WORDS = MappingProxyType(
     }
 )
 _HEIGHT = 420
+_LABEL = 17.0  # pixels that a line of text takes
 
 
 def metric_scatter(
@@ -141,7 +142,7 @@ def point_panels(panels: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> go.
                 x=np.round(rows[:, 0], 3),
                 y=np.round(rows[:, 1], 3),
                 mode="markers",
-                name=words(f"group {group}"),
+                name=words(group if isinstance(group, str) else f"group {group}"),
                 legendgroup=str(group),
                 showlegend=column == 1,
                 marker={"symbol": SYMBOLS[i], "size": 4, "color": COLOURS[i], "opacity": 0.6},
@@ -241,16 +242,51 @@ def biplot(
     figure = point_panels({"": (points, groups)})
     longest = max(np.hypot(*pair) for pair in arrows.values())
     scale = float(np.quantile(np.linalg.norm(points, axis=1), 0.95)) / (longest or 1.0)
+    ends = {name: (scale * x, scale * y) for name, (x, y) in arrows.items()}
     for name, (x, y) in arrows.items():
-        colour = COLOURS[2] if name == highlighted else "#333333"
         figure.add_scatter(
-            x=[0.0, scale * x],
-            y=[0.0, scale * y],
-            mode="lines+text",
-            text=["", words(name)],
-            textposition="top center",
-            line={"color": colour, "width": 3 if name == highlighted else 1},
+            x=[0.0, ends[name][0]],
+            y=[0.0, ends[name][1]],
+            mode="lines",
+            line={"color": _arrow(name, highlighted), "width": 3 if name == highlighted else 1},
             showlegend=False,
             hovertemplate=f"{words(name)}: {x:.2f}, {y:.2f}<extra></extra>",
         )
+    shifts = _label_shifts(ends, np.ptp(points, axis=0))
+    for name, (x, y) in ends.items():
+        figure.add_annotation(
+            x=x,
+            y=y,
+            text=words(name),
+            showarrow=False,
+            xanchor="left" if x >= 0 else "right",
+            yshift=shifts[name],
+            font={"color": _arrow(name, highlighted), "size": 12},
+            bgcolor="rgba(255, 255, 255, 0.75)",
+        )
     return _panels_finished(figure, 600)
+
+
+def _arrow(name: str, highlighted: str) -> str:
+    return COLOURS[2] if name == highlighted else "#333333"
+
+
+def _label_shifts(
+    ends: Mapping[str, tuple[float, float]], spread: NDArray[Any]
+) -> dict[str, float]:
+    """Return by how many pixels to move labels up so that none lies on another.
+
+    They are about as large as they will be where the axes span 900 × 440 pixels.
+    """
+    across, up = 900 / (float(spread[0]) or 1.0), 440 / (float(spread[1]) or 1.0)
+    placed: list[tuple[float, float, float]] = []
+    shifts: dict[str, float] = {}
+    for name, (x, y) in sorted(ends.items(), key=lambda item: item[1][1]):
+        width = 7.0 * len(name)
+        left, middle = x * across - (width if x < 0 else 0.0), y * up
+        for other, right, height in placed:  # from the lowest
+            if left < right and other < left + width and abs(middle - height) < _LABEL:
+                middle = height + _LABEL
+        placed.append((left, left + width, middle))
+        shifts[name] = middle - y * up
+    return shifts
