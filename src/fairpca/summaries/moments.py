@@ -25,6 +25,7 @@ from fairpca.summaries.base import (
 )
 from fairpca.summaries.blocks import (
     REFERENCE_ROWS,
+    cell_indicator,
     cell_sums,
     centered_blocks,
     reference_point,
@@ -276,7 +277,7 @@ def _scatter_pooled(cells: Cells) -> tuple[Floats, Floats, Floats]:
     sums, scatter = np.zeros((n_cells, d)), np.zeros((1, d, d))
     for chosen, block in centered_blocks(cells.X, np.arange(n), origin):
         w = None if cells.sample_weight is None else cells.sample_weight[chosen]
-        sums += cell_sums(block, cells.codes[chosen], n_cells, w)
+        sums += cell_sums(cell_indicator(cells.codes[chosen], n_cells, w), block)
         _add_gram(weight_rows(block, w), scatter[0])
     means = sums / cells.weights[:, None]
     for weight, mean in zip(cells.weights, means, strict=True):
