@@ -24,6 +24,7 @@ __all__ = ["BlockProducts", "orthonormal_columns", "subtract_span"]
 
 _CACHE_BYTES = 8 * 2**20
 _MIN_ROWS = 256
+_NARROW = 16
 _MIN_ROWS_IN_PLACE = 2048
 
 
@@ -140,7 +141,12 @@ class BlockProducts:
             if side_weights is not None:
                 weights = side_weights[:, start : start + len(rows)].astype(V.dtype)
                 scores = np.concatenate([(scores.T * w).T for w in weights], axis=1)
-            self.products = gemm(1.0, rows.T, scores, beta=1.0, c=self.products, overwrite_c=True)
+            if scores.shape[1] <= _NARROW:  # the long side last: BLAS cuts it better
+                self.products += gemm(1.0, scores, rows.T, trans_a=1, trans_b=1).T
+            else:
+                self.products = gemm(
+                    1.0, rows.T, scores, beta=1.0, c=self.products, overwrite_c=True
+                )
             if sums is None:
                 self.sums += weighted_sums(weights, rows)
         if sums is not None:
@@ -225,11 +231,13 @@ def _pieces(X: Any, origin: Floats, V: NDArray[Any]) -> Iterator[tuple[int, NDAr
         for start in range(0, X.shape[0], rows):
             yield start, np.ascontiguousarray(X[start : start + rows])
         return
+    # A large offset is taken off before precision is given up.
+    precision = V.dtype if X.dtype == V.dtype else np.float64
     buffer = np.empty((min(rows, X.shape[0]), d), dtype=V.dtype)
     for start in range(0, X.shape[0], rows):
         raw = dense_rows(X, slice(start, start + rows))
         piece = buffer[: len(raw)]
-        np.subtract(raw, origin, out=piece, casting="unsafe", dtype=np.float64)
+        np.subtract(raw, origin, out=piece, casting="unsafe", dtype=precision)
         yield start, piece
 
 

@@ -364,7 +364,7 @@ class NoisyPower:
         total = self.first.covariance().trace()
         if not self.settings.center or mean @ mean <= _NEAR * total:
             return np.zeros(self.n_features)
-        return self.first.origin
+        return self.first.origin.astype(self.dtype).astype(np.float64)
 
     def _mean(self, cells: NDArray[np.bool_], origin: Floats) -> Floats:
         """Mean of all rows so far less the origin of sums; zero where it is assumed so."""
