@@ -88,13 +88,15 @@ class BlockProducts:
         moments : GroupSummary, optional
             The same rows' first moments, which spare another sweep over the rows.
         """
-        w, sums = cells.sample_weight, None
-        weights = None if w is None else w[None, :]
+        w = cells.sample_weight
+        weights: Any = None if w is None else w[None, :]
         if sides is not None:
             weights = sides[:, cells.codes] * (1.0 if w is None else w)
+        sums: Floats | None = None
         if moments is not None:
             totals = moments.weights[:, None] * (moments.means + (moments.origin - self.origin))
-            sums = totals.sum(axis=0, keepdims=True) if sides is None else sides @ totals
+            chosen = np.ones((1, len(totals))) if sides is None else sides.astype(np.float64)
+            sums = chosen @ totals
         self.add(cells.X, V, weights, sums)
 
     def add(

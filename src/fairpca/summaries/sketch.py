@@ -20,6 +20,7 @@ from fairpca.summaries.base import (
     Floats,
     GroupSummary,
     cell_id,
+    check_same_attributes,
     split_into_cells,
 )
 from fairpca.summaries.blocks import REFERENCE_ROWS, reference_point
@@ -158,7 +159,8 @@ class GroupSketch(GroupSummary):
         """Return the summary with rows added that are already split into cells."""
         if not cells.keys:
             return self
-        self._check_attributes(cells.attributes)
+        if self.keys:
+            check_same_attributes(self.attributes, cells.attributes)
         sample = min(REFERENCE_ROWS, max(16, _REFERENCE_VALUES // self.n_features))
         block_origin = reference_point(cells.X, slice(sample))
         origin = self.origin if self.keys else block_origin
@@ -301,12 +303,6 @@ class GroupSketch(GroupSummary):
             lost=np.array([c.lost for c in cells]),
         )
 
-    def _check_attributes(self, attributes: tuple[str, ...]) -> None:
-        if self.keys and attributes != self.attributes:
-            raise ValueError(
-                f"cannot merge summaries of attributes {self.attributes} and {attributes}."
-            )
-
     def _check_mergeable(self, other: GroupSketch) -> None:
         if self.n_features != other.n_features:
             raise ValueError(
@@ -317,5 +313,5 @@ class GroupSketch(GroupSummary):
                 f"cannot merge a {self.rule!r} sketch of rank {self.rank} with a {other.rule!r} "
                 f"one of rank {other.rank}."
             )
-        if other.keys:
-            self._check_attributes(other.attributes)
+        if self.keys and other.keys:
+            check_same_attributes(self.attributes, other.attributes)

@@ -24,7 +24,7 @@ from fairpca.summaries.orthonormal import orthonormalise
 
 __all__ = ["CellRows", "Parts", "SketchCell", "first_moments", "power_joined"]
 
-_START_SWEEPS = 3
+_SAMPLE, _SAMPLE_SWEEPS = 16, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,28 +88,32 @@ class CellRows:
     def moments(self, Q: Floats) -> tuple[SketchCell, Floats]:
         """Return their cell without a factor, and the scatter's product with Q."""
         d = self.cells.X.shape[1]
-        total, squares = np.zeros(d), np.zeros(d)
-        product = np.zeros((d, Q.shape[1]), order="F")
+        width, squares = Q.shape[1], np.zeros(d)
+        product = np.zeros((d, width + 1), order="F")  # the rows' sum is the last column
         (gemm,) = get_blas_funcs(("gemm",), (product,))
         for chosen, block in centered_blocks(self.cells.X, self.rows, self.reference):
             w = self._weights(chosen)
-            total += weighted_sums(w[None, :], block)[0]
-            scores = gemm(1.0, block.T, Q, trans_a=1)
+            scores = np.ones((len(block), width + 1), order="F")
+            gemm(1.0, block.T, Q, trans_a=1, c=scores[:, :width], overwrite_c=True)
             if self.cells.sample_weight is not None:
                 scores *= w[:, None]
             product = gemm(1.0, block.T, scores, beta=1.0, c=product, overwrite_c=True)
             squares += weighted_sums(w[None, :], np.square(block, out=block))[0]
         weight = float(self._weights(self.rows).sum())
+        product, total = product[:, :width], product[:, width]
         mean = total / weight
         product -= np.outer(total, mean @ Q)
         spread = np.maximum(squares - total * mean, 0.0)
         empty = np.zeros((0, d))
         return SketchCell(len(self.rows), weight, mean + self.shift, spread, empty), product
 
+    def sample(self, size: int) -> CellRows:
+        """Return about so many of the rows, evenly spread."""
+        return replace(self, rows=self.rows[:: max(1, len(self.rows) // size)])
+
     def mixture(self, size: int) -> Floats:
         """Random combinations of the rows less their mean, a start for the first power step."""
-        sample = self.rows[: 16 * size]
-        rows = np.subtract(dense_rows(self.cells.X, sample), self.reference, dtype=np.float64)
+        rows = np.subtract(dense_rows(self.cells.X, self.rows), self.reference, dtype=np.float64)
         rows -= rows.mean(axis=0)
         signs = np.random.default_rng(size).standard_normal((size, len(rows)))
         mixed: Floats = signs @ rows
@@ -130,8 +134,8 @@ def first_moments(
     """
     n_cells, d = len(cells.keys), cells.X.shape[1]
     dtype = np.float32 if cells.X.dtype == np.float32 else np.float64
-    rounded = reference.astype(dtype)
-    shift = shift + (rounded - reference)
+    rounded: NDArray[Any] = reference.astype(dtype)
+    shift = shift + (rounded.astype(np.float64) - reference)
     totals, squares = np.zeros((n_cells, d)), np.zeros((n_cells, d))
     indicator: Any = None
     for rows, columns, tile in centered_tiles(cells.X, rounded):
@@ -150,16 +154,18 @@ def first_moments(
 
 def power_joined(cell: SketchCell, block: CellRows, rank: int) -> SketchCell:
     """Join rows by a power step on history plus block, from the history's own basis."""
-    sweeps = 1
+    sweeps = [block]
     if len(cell.factor) >= rank:
         start = shorten(cell.factor, rank, "power")[0]
-    else:
-        start, sweeps = np.concatenate([cell.factor, block.mixture(rank)])[-rank:], _START_SWEEPS
-    for _ in range(sweeps):
+    else:  # some of the rows do to find a basis
+        some = block.sample(_SAMPLE * rank)
+        start = np.concatenate([cell.factor, some.mixture(rank)])[-rank:]
+        sweeps = [some] * _SAMPLE_SWEEPS + [block]
+    for rows in sweeps:
         # Columns of a deficient start are completed at random, so that Q has them all.
         Q = start.T.copy("F")
         orthonormalise(Q)
-        moments, product = block.moments(Q)
+        moments, product = rows.moments(Q)
         joined = cell.merged(moments)
         product += joined.factor.T @ (joined.factor @ Q)
         start = nystrom_factor(product, Q)
