@@ -123,7 +123,9 @@ def all_finite(X: Any, *, squares: bool = False) -> bool:
         return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
-def explain_nonfinite(X: Any, names: Sequence[str] | None, *, first_row: int = 0) -> str:
+def explain_nonfinite(
+    X: Any, names: Sequence[str] | None, *, first_row: int = 0, block: int | None = None
+) -> str:
     """Say which values of X are not finite, or that finite ones are too large to be summed.
 
     Parameters
@@ -134,6 +136,8 @@ def explain_nonfinite(X: Any, names: Sequence[str] | None, *, first_row: int = 0
         Column names.
     first_row : int
         Number of X's first row in the whole data.
+    block : int, optional
+        Number of the block of rows that X is, where rows can be counted within it only.
     """
     if scipy.sparse.issparse(X):
         X = X.tocoo()
@@ -157,9 +161,12 @@ def explain_nonfinite(X: Any, names: Sequence[str] | None, *, first_row: int = 0
     kinds = "infinity" if infinite else "NaN"
     if infinite and any(np.isnan(_value(X, r, c)) for r, c in place[:100]):
         kinds = "NaN and infinity"
+    where = f"row {row + first_row}"
+    if block is not None:
+        where += f" of block {block}, both counted from 0"
     return (
         f"Input X contains {kinds}: column {column_name(names, column)} has {count} such value"
-        f"{'s' if count > 1 else ''} (first in row {row + first_row}){more}. Impute or drop them."
+        f"{'s' if count > 1 else ''} (first in {where}){more}. Impute or drop them."
     )
 
 
