@@ -66,9 +66,11 @@ def as_matrix(X: Any, *, user: str) -> Any:
         frame = frame.collect()
     if not isinstance(frame, nw.DataFrame):
         return X
+    if all(map(_may_be_numbers, frame.schema.values())):
+        return frame.to_native()
     for column in frame.iter_columns():  # not by name: pandas columns may be named by numbers
         name, dtype = column.name, column.dtype
-        if not (dtype.is_numeric() or isinstance(dtype, nw.Boolean | nw.Unknown | nw.Object)):
+        if not _may_be_numbers(dtype):
             example = column.drop_nulls().head(1).to_list()
             held = f"{dtype} ({example[0]!r}, …)" if example else str(dtype)
             raise ValueError(
@@ -76,6 +78,10 @@ def as_matrix(X: Any, *, user: str) -> Any:
                 "(fairpca.data.TableEncoder or sklearn.preprocessing.OneHotEncoder), or drop it."
             )
     return frame.to_native()
+
+
+def _may_be_numbers(dtype: Any) -> bool:
+    return bool(dtype.is_numeric() or isinstance(dtype, nw.Boolean | nw.Unknown | nw.Object))
 
 
 def _named_by_text(X: Any) -> Any:
