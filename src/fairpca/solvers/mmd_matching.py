@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairpca.solvers.mmd_gradient import Discrepancy
+from fairpca.solvers.mmd_gradient import Curvature, Discrepancy
 from fairpca.solvers.mmd_step import StepModel, TangentStep, solve_step
 from fairpca.solvers.stiefel import Frame, retract
 from fairpca.summaries.base import Floats
@@ -40,12 +40,16 @@ _NEAR = 2.0
 """Within this factor of τ the model takes in all second derivatives of h."""
 _ALMOST = 1e-5
 _MAX_REJECTED = 16
-_MAX_BENT = 4
+_MAX_BENT = 8
 """So many times a model that is not convex is damped; then it goes on without h's residual."""
 _IDLE = 20
 """So many steps in a row within the bound that gain less than `_NOTHING` end a run: it is where it
 can get, though it does not come to rest (within the slack under the bound it may go to and fro)."""
 _NOTHING = 1e-7
+_MAX_AGE = 3
+_EXH_NEAR = 0.3
+_GROWTH_NEAR = 2.0
+_GOOD = (0.3, 1.7)
 _FREE = 1.0
 """With more damping than this a small gain says nothing."""
 _PATIENCE = 8
@@ -197,6 +201,9 @@ class _Search:
         self.inside = _INSIDE
         self.here = self.best = _point(problem, Frame.of(start))
         self.evaluations = 1
+        self.curvature: Curvature | None = None
+        self.age = 0
+        self.floor = 0.0
         self.damping, self.multiplier = 1e-3, multiplier
         self.growth = _GROWTH if patient else _HASTE
         self.calm = self.stuck = self.idle = 0
@@ -205,35 +212,61 @@ class _Search:
 
     def advance(self) -> TangentStep | None:
         """Take one step whose actual gain bears out the predicted one; None if there is none."""
-        model = _model(self.problem, self.here, self.multiplier, self.growth, self.inside)
-        bent = 0
+        model = self._model()
+        bent = rejected = 0
+        before = self.damping
         for _ in range(_MAX_REJECTED):
             step = solve_step(model, self.damping, self.multiplier)
             if step is None:
                 bent += 1
                 if bent == _MAX_BENT:  # at a multiplier far from its last value
                     model = replace(model, hessian=model.plain)
-                    self.damping *= 8.0 ** (1 - bent)
+                    self.damping = before
+                    self.floor = 0.0
                 else:
-                    self.damping *= 8.0
+                    self.floor = self.damping
+                    self.damping *= 2.0**bent
                 continue
             there = _point(self.problem, _moved(self.here.frame, step.p))
             self.evaluations += 1
-            gain = there.value - self.here.value + step.multiplier * (self.here.h - there.h)
-            ratio = gain / max(step.predicted, 1e-300)
+            ratio = self._ratio(step, there)
             if ratio > 0.1 or step.predicted < 1e-14:
                 self._accept(model, step, there, ratio)
                 return step
-            self.damping *= 4.0
+            if self.age:
+                self.age, self.curvature = 0, None
+                model = self._model()
+                continue
+            rejected += 1
+            self.damping *= 4.0**rejected
         return None
+
+    def _ratio(self, step: TangentStep, there: _Point) -> float:
+        gain = there.value - self.here.value + step.multiplier * (self.here.h - there.h)
+        return gain / max(step.predicted, 1e-300)
+
+    def _model(self) -> StepModel:
+        near = self.here.h <= _NEAR * self.problem.tol
+        if self.curvature is None or (near and self.curvature.residual is None):
+            self.age = 0
+            self.curvature = self.problem.model.curvature(self.here.frame.V, self.here.frame.complement, residual=near)
+        return _model(self.problem, self.here, self.multiplier, self.growth, self.inside, self.curvature)
 
     def _accept(self, model: StepModel, step: TangentStep, there: _Point, ratio: float) -> None:
         slope = float(np.linalg.norm(model.gradient + step.multiplier * model.slope))
         length = float(np.linalg.norm(step.p))
         self.history.append(Iterate(self.here.value, self.here.h, step.multiplier, slope, length))
         change = 0.25 if ratio > 0.7 else (2.0 if ratio < 0.3 else 1.0)
-        self.damping = float(np.clip(self.damping * change, 1e-10, 1e8))
+        if change < 1.0 and self.floor > 0.5 * change * self.damping:
+            self.damping = float(np.sqrt(self.damping * self.floor))
+            self.floor *= 0.5
+        else:
+            self.damping = float(np.clip(self.damping * change, 1e-10, 1e8))
+            self.floor *= 0.5
         self.here, self.multiplier = there, max(step.multiplier, 1e-6)
+        self.age += 1
+        if not _GOOD[0] < ratio < _GOOD[1] or self.age >= _MAX_AGE:
+            self.curvature, self.age = None, 0
         if step.attained and step.predicted < _ALMOST:
             self.inside = max(0.1 * self.inside, _CLOSE)
         before = self.best
@@ -245,8 +278,8 @@ class _Search:
         if ratio > 1.5:  # the model is too stiff: it will promise as much again
             promised *= 10.0
         near = there.h <= _NEAR * self.problem.tol
-        exhausted = ratio > 0.3 and promised < (1.0 if near else _EXHAUSTED)
-        grows = _GROWTH if exhausted else 1.0
+        exhausted = ratio > 0.3 and promised < (_EXH_NEAR if near else _EXHAUSTED)
+        grows = (_GROWTH_NEAR if near else _GROWTH) if exhausted else 1.0
         self.growth = grows if self.patient else _HASTE
         feasible = self.best.h <= self.problem.tol
         lowered = there.h <= 0.99 * self.lowest
@@ -292,8 +325,7 @@ def _point(problem: MatchingProblem, frame: Frame) -> _Point:
 
 
 def _moved(frame: Frame, p: Floats) -> Frame:
-    move = frame.complement @ p.reshape(frame.V.shape[1], -1).T
-    return Frame.of(retract(frame.V, move))
+    return frame.moved(p.reshape(frame.V.shape[1], -1).T)
 
 
 def _model(
@@ -302,10 +334,9 @@ def _model(
     multiplier: float,
     growth: float,
     inside: float,
+    curvature: Curvature,
 ) -> StepModel:
     V, C = here.frame.V, here.frame.complement
-    near = here.h <= _NEAR * problem.tol
-    curvature = problem.model.curvature(V, C, residual=near)
     q, k = C.shape[1], V.shape[1]
     gradient = (-2.0 * (C.T @ (problem.variances[:, None] * V))).T.reshape(-1)
     D = problem.variances[:, None]
