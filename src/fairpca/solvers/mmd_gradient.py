@@ -196,9 +196,7 @@ class KernelDiscrepancy:
         precision = precision or self.precision
         sides = [empty if side is None else side for side in (K, w1, w2)]
         if self.kernel.one_table:
-            joined = _table_products(
-                Z, self.kernel, [np.concatenate(sides, axis=1)], precision
-            )
+            joined = _table_products(Z, self.kernel, [np.concatenate(sides, axis=1)], precision)
             ends = np.cumsum([side.shape[1] for side in sides])
             return joined[0][:, : ends[0]], joined[0][:, ends[0] : ends[1]], joined[0][:, ends[1] :]
         first, second, third = _table_products(Z, self.kernel, sides, precision)

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fairpca.solvers.mmd_gradient import Curvature, Discrepancy
-from fairpca.solvers.mmd_step import StepModel, TangentStep, solve_step
-from fairpca.solvers.stiefel import Frame, retract
+from fairpca.solvers.mmd_step import Damping, StepModel, TangentStep, solve_step
+from fairpca.solvers.stiefel import Frame
 from fairpca.summaries.base import Floats
 
 __all__ = ["SETTLED", "Iterate", "MatchingProblem", "MatchingSolution", "maximize_variance"]
@@ -36,6 +36,9 @@ _HASTE = 5.0
 _EXHAUSTED = 0.03
 """A multiplier grows once its model promises less than this share of multiplier times MMD²: MMD²
 falls by orders of magnitude along such a path at a fraction of the variance that haste costs."""
+_GROWTH_NEAR, _EXHAUSTED_NEAR = 2.0, 0.3
+"""The same within `_NEAR` of the bound, where much larger multipliers than the last one's are
+tried otherwise."""
 _NEAR = 2.0
 """Within this factor of τ the model takes in all second derivatives of h."""
 _ALMOST = 1e-5
@@ -46,10 +49,13 @@ _IDLE = 20
 """So many steps in a row within the bound that gain less than `_NOTHING` end a run: it is where it
 can get, though it does not come to rest (within the slack under the bound it may go to and fro)."""
 _NOTHING = 1e-7
-_MAX_AGE = 3
-_EXH_NEAR = 0.3
-_GROWTH_NEAR = 2.0
+_REUSED = 3
+"""Second derivatives serve so many steps: they cost ten times as much as a value and gradient and
+change little, turned along with the bases; less where a step was not borne out."""
+_MANY = 50
+"""With fewer unknowns they cost too little to be reused."""
 _GOOD = (0.3, 1.7)
+"""Actual over predicted gain of a step after which they still hold."""
 _FREE = 1.0
 """With more damping than this a small gain says nothing."""
 _PATIENCE = 8
@@ -203,8 +209,9 @@ class _Search:
         self.evaluations = 1
         self.curvature: Curvature | None = None
         self.age = 0
-        self.floor = 0.0
-        self.damping, self.multiplier = 1e-3, multiplier
+        unknowns = self.here.frame.complement.shape[1] * problem.n_components
+        self.oldest = _REUSED if unknowns >= _MANY else 1
+        self.damping, self.multiplier = Damping(), multiplier
         self.growth = _GROWTH if patient else _HASTE
         self.calm = self.stuck = self.idle = 0
         self.lowest = self.here.h
@@ -214,31 +221,31 @@ class _Search:
         """Take one step whose actual gain bears out the predicted one; None if there is none."""
         model = self._model()
         bent = rejected = 0
-        before = self.damping
+        before = self.damping.value
         for _ in range(_MAX_REJECTED):
-            step = solve_step(model, self.damping, self.multiplier)
+            step = solve_step(model, self.damping.value, self.multiplier)
             if step is None:
                 bent += 1
                 if bent == _MAX_BENT:  # at a multiplier far from its last value
                     model = replace(model, hessian=model.plain)
-                    self.damping = before
-                    self.floor = 0.0
+                    self.damping = Damping(before)
                 else:
-                    self.floor = self.damping
-                    self.damping *= 2.0**bent
+                    self.damping.bend(bent)
                 continue
-            there = _point(self.problem, _moved(self.here.frame, step.p))
+            there = _point(
+                self.problem, self.here.frame.moved(step.p.reshape(self.problem.n_components, -1).T)
+            )
             self.evaluations += 1
             ratio = self._ratio(step, there)
             if ratio > 0.1 or step.predicted < 1e-14:
                 self._accept(model, step, there, ratio)
                 return step
-            if self.age:
-                self.age, self.curvature = 0, None
+            if self.age:  # perhaps second derivatives were out of date
+                self.curvature = None
                 model = self._model()
                 continue
             rejected += 1
-            self.damping *= 4.0**rejected
+            self.damping.reject(rejected)
         return None
 
     def _ratio(self, step: TangentStep, there: _Point) -> float:
@@ -246,27 +253,24 @@ class _Search:
         return gain / max(step.predicted, 1e-300)
 
     def _model(self) -> StepModel:
-        near = self.here.h <= _NEAR * self.problem.tol
+        here = self.here
+        near = here.h <= _NEAR * self.problem.tol
         if self.curvature is None or (near and self.curvature.residual is None):
             self.age = 0
-            self.curvature = self.problem.model.curvature(self.here.frame.V, self.here.frame.complement, residual=near)
-        return _model(self.problem, self.here, self.multiplier, self.growth, self.inside, self.curvature)
+            self.curvature = self.problem.model.curvature(
+                here.frame.V, here.frame.complement, residual=near
+            )
+        return _model(self.problem, here, self.curvature, self.multiplier, self.growth, self.inside)
 
     def _accept(self, model: StepModel, step: TangentStep, there: _Point, ratio: float) -> None:
         slope = float(np.linalg.norm(model.gradient + step.multiplier * model.slope))
         length = float(np.linalg.norm(step.p))
         self.history.append(Iterate(self.here.value, self.here.h, step.multiplier, slope, length))
-        change = 0.25 if ratio > 0.7 else (2.0 if ratio < 0.3 else 1.0)
-        if change < 1.0 and self.floor > 0.5 * change * self.damping:
-            self.damping = float(np.sqrt(self.damping * self.floor))
-            self.floor *= 0.5
-        else:
-            self.damping = float(np.clip(self.damping * change, 1e-10, 1e8))
-            self.floor *= 0.5
+        self.damping.accept(ratio)
         self.here, self.multiplier = there, max(step.multiplier, 1e-6)
         self.age += 1
-        if not _GOOD[0] < ratio < _GOOD[1] or self.age >= _MAX_AGE:
-            self.curvature, self.age = None, 0
+        if not _GOOD[0] < ratio < _GOOD[1] or self.age >= self.oldest:
+            self.curvature = None
         if step.attained and step.predicted < _ALMOST:
             self.inside = max(0.1 * self.inside, _CLOSE)
         before = self.best
@@ -278,7 +282,7 @@ class _Search:
         if ratio > 1.5:  # the model is too stiff: it will promise as much again
             promised *= 10.0
         near = there.h <= _NEAR * self.problem.tol
-        exhausted = ratio > 0.3 and promised < (_EXH_NEAR if near else _EXHAUSTED)
+        exhausted = ratio > 0.3 and promised < (_EXHAUSTED_NEAR if near else _EXHAUSTED)
         grows = (_GROWTH_NEAR if near else _GROWTH) if exhausted else 1.0
         self.growth = grows if self.patient else _HASTE
         feasible = self.best.h <= self.problem.tol
@@ -291,7 +295,7 @@ class _Search:
 
     def calm_after(self, step: TangentStep, settled: float) -> int:
         """Count the steps in a row, this one included, that promised no gain."""
-        small = step.predicted < settled and self.damping <= _FREE
+        small = step.predicted < settled and self.damping.value <= _FREE
         self.calm = self.calm + 1 if small and step.attained else 0
         return self.calm
 
@@ -324,17 +328,13 @@ def _point(problem: MatchingProblem, frame: Frame) -> _Point:
     return _Point(frame, h, G, value)
 
 
-def _moved(frame: Frame, p: Floats) -> Frame:
-    return frame.moved(p.reshape(frame.V.shape[1], -1).T)
-
-
 def _model(
     problem: MatchingProblem,
     here: _Point,
+    curvature: Curvature,
     multiplier: float,
     growth: float,
     inside: float,
-    curvature: Curvature,
 ) -> StepModel:
     V, C = here.frame.V, here.frame.complement
     q, k = C.shape[1], V.shape[1]
