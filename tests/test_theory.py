@@ -6,9 +6,11 @@ import dataclasses
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.decomposition import PCA
 
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
 from fairpca.data.problems import PowerLawProblem
@@ -218,3 +220,103 @@ def test_rows_as_their_own_population():
     ]
     np.testing.assert_array_equal(curves[0].fairness, curves[1].fairness)
     assert curves[0].slopes("moments")[1] < 0
+
+
+def test_labels_follow_the_index_in_draws_too():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 4)))
+    group = pd.Series(np.repeat(["a", "b"], 30))
+    X[0] += 100.0 * (group == "a")
+    rows, labels = SamplePopulation(X, group.sample(frac=1, random_state=1)).draw(500, rng)
+    np.testing.assert_array_equal(labels, np.where(rows[:, 0] > 50, "a", "b"))
+    _, both = SamplePopulation(X, {"g": group, "h": [1, "u"] * 30}).draw(7, rng)
+    assert both.shape == (7, 2)
+    assert {*both[:, 1]} <= {1, "u"}
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.ones((6, 7)), "all rows of X are equal"),
+        (np.where(np.eye(6, 7) > 0, np.nan, 1.0), "NaN: column 0 .* in row 0"),
+        (np.eye(6, 7) * 1e90, r"vary by up to 1e\+90; .* Rescale X"),
+        (np.eye(6, 7) * 1e-90, r"vary by up to 1e-90; .* Rescale X"),
+    ],
+)
+def test_rows_without_constants_are_refused(X, message):
+    with pytest.raises(ValueError, match=message):
+        constants_of(X, ["a", "b"] * 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_unfair": 0}, "n_unfair must be a whole number"),
+        ({"n_components": 10}, r"must be less than n_features=10"),
+        ({"variance": -1.0}, "variance must be 0 or more"),
+        ({"deviation": math.nan}, "deviation must be 0 or more"),
+        ({"smallest_share": 0.0}, r"smallest_share must be in \(0, 0\.5\]"),
+        ({"unfair_values": (1.0,)}, "unfair_values must hold n_features=10 values"),
+    ],
+)
+def test_constants_that_no_data_have_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        example(**change)
+
+
+@pytest.mark.parametrize("bound", [unfair_block_size, pca_block_size])
+def test_bounds_at_the_edge_of_float64(bound):
+    assert bound(example(), epsilon=1e-200, delta=0.1) == math.inf
+    assert bound(example(), epsilon=0.1, delta=1e-300) == math.inf
+    still = example(variance=0.0, deviation=0.0, second_moment=0.0)  # rows that do not vary
+    assert bound(still, epsilon=0.1, delta=0.1) == 0.0
+    for constant in (0, -1, math.nan, math.inf, "1"):
+        with pytest.raises(ValueError, match="constant must be a positive finite number"):
+            bound(example(), epsilon=0.1, delta=0.1, constant=constant)
+
+
+@pytest.mark.parametrize("optimality", [0, -1, math.nan, math.inf, "1"])
+def test_accuracies_that_are_none(optimality):
+    with pytest.raises(ValueError, match="epsilon_optimality must be a positive finite number"):
+        sample_complexity(example(), epsilon_optimality=optimality, epsilon_fairness=0.1, delta=0.1)
+
+
+def test_accuracies_at_the_edge_of_float64():
+    for optimality, total in ((1e-200, math.isinf), (1e300, math.isfinite)):
+        bound = sample_complexity(
+            example(), epsilon_optimality=optimality, epsilon_fairness=0.1, delta=0.1
+        )
+        assert total(bound.total)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sizes": [100.5]}, r"sizes must be a list of whole numbers"),
+        ({"sizes": 100}, r"sizes must be a list of whole numbers"),
+        ({"n_repeats": 0}, "n_repeats must be a whole number"),
+        ({"n_unfair": -1}, "n_unfair must be a whole number"),
+        ({"n_components": 20}, "more than the 10 directions that the population has"),
+        ({"n_components": 3}, r"estimators\['one'\] has 2 components, not 3"),
+        ({"estimators": {}}, "estimators must be a dict"),
+        ({"estimators": {"pca": PCA(2)}}, r"estimators\['pca'\] \(PCA\) does not take"),
+    ],
+)
+def test_curves_that_cannot_be_drawn(problem, change, message):
+    given = {
+        "estimators": {"one": MomentMatchingPCA(2)},
+        "sizes": [100],
+        "n_components": 2,
+        "n_unfair": 1,
+        "n_repeats": 1,
+    }
+    with pytest.raises(ValueError, match=message):
+        learning_curve(problem, **(given | change))
+
+
+def test_a_curve_of_nobody(problem):
+    curve = learning_curve(
+        problem, {"one": MomentMatchingPCA(2)}, [100], n_components=2, n_unfair=0, n_repeats=1
+    )
+    with pytest.raises(ValueError, match="no estimator 'two'; there are one"):
+        curve.median("two")

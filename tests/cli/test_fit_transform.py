@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -327,3 +329,33 @@ def test_compared_methods_go_into_files_and_out(call, method, settings, said):
     if method != "convex-matching":
         np.testing.assert_allclose(means.loc["f"], means.loc["m"], atol=1e-9)
     assert means.shape == (2, 2)
+
+
+def test_what_is_not_proved_and_what_may_be_chance_is_said(call):
+    rng = np.random.default_rng(2)
+    group = np.append(rng.integers(0, 6, 300), 6)
+    mixed = np.einsum("nd,nde->ne", rng.normal(size=(301, 8)), rng.normal(size=(7, 8, 8))[group])
+    table = pd.DataFrame(mixed, columns=list("abcdefgh"))
+    table.assign(group=[f"g{i}" for i in group]).to_csv("seven.csv", index=False)
+    done = call("fit", "seven.csv", "-s", "group", "--method", "multigroup", "-o", "m.fairpca")
+    assert done.exit_code == 0, done.stderr
+    assert re.search(r"optimum +not proved for component.* at most [\d.]+ % above", done.stdout)
+    assert "groups of fewer than 10 rows: g6 (1)" in " ".join(done.stderr.split())
+    table.assign(group=[f"g{i}" for i in group])[:300].to_csv("six.csv", index=False)
+    done = call("compare", "six.csv", "-s", "group", "--method", "multigroup", "--no-html", "-k", 4)
+    assert done.exit_code == 0, done.stderr
+    assert "note: multigroup: Optimum not proved for component" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "command", [("fit", "-o", "m.fairpca"), ("compare", "--no-html", "--method", "plain-pca")]
+)
+def test_advice_is_worded_for_the_command_line(call, people, command):
+    codes = [f"{i % 7:03d}" for i in range(len(people))]
+    pyarrow.csv.write_csv(people.append_column("zip", pa.array(codes)), "codes.csv")
+    name, *rest = command
+    done = call(name, "codes.csv", "-s", "sex", "-d", "id", *rest)
+    assert "keep them as text: --categorical zip." in " ".join(done.stderr.split())
+    done = call(name, "codes.csv", "-s", "sex", "-d", "id", "--categorical", "zip", *rest)
+    assert done.exit_code == 0, done.stderr
+    assert "leading zeros" not in done.stderr

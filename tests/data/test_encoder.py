@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import warnings
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fairpca.data.encoder import TableEncoder, UnseenValues
+from fairpca.data.tables import open_table
 
 
 def people(n=200, seed=0):
@@ -345,3 +347,75 @@ def test_whole_numbers_that_would_become_equal_are_refused():
         TableEncoder().fit(table)
     apart = pa.table({"sum": pa.array([1000 * n for n in big]), "x": np.arange(10) * 0.3})
     assert TableEncoder().fit(apart).n_features_out_ == 2  # large, but still different
+
+
+def padded(folder):
+    path = folder / "codes.csv"
+    lines = [f"{i:03d},{10**20 + i},{i + 0.5},0,{'x' if i % 2 else 'y'}" for i in range(30)]
+    path.write_text("\n".join(["zip,account,pay,zero,job", *lines]) + "\n")
+    return open_table(path)
+
+
+def test_codes_that_look_like_numbers_are_told(tmp_path):
+    source = padded(tmp_path)
+    table = source.read(["zip", "account", "pay", "zero", "job"])
+    with pytest.warns(UserWarning, match="is taken as numbers") as told:
+        TableEncoder().fit(table.drop_columns("job").take([3, 1, 2, 9]))  # no row numbers
+    words = [str(warning.message) for warning in told]
+    assert len(words) == 2  # neither of pay nor of zero
+    assert (
+        "'zip' is taken as numbers, although it has values with leading zeros, such as '000'"
+        in (words[0])
+    )
+    assert "more digits than a number keeps, such as '100000000000000000000'" in words[1]
+    assert "categorical='account'" in words[1]
+
+
+def test_codes_kept_as_text_are_not_told(tmp_path):
+    source = padded(tmp_path).as_text(["zip", "account"])
+    table = source.read(["zip", "account"])
+    assert table["zip"][7].as_py() == "007"
+    TableEncoder(categorical=("zip", "account")).fit(table)
+
+
+def test_codes_in_blocks_are_told(tmp_path):
+    batches = padded(tmp_path).blocks(["zip", "pay"], block_rows=7)
+    with pytest.warns(UserWarning, match="leading zeros, such as '000'"):
+        TableEncoder().partial_fit(pa.Table.from_batches([next(batches)]))
+
+
+@pytest.mark.parametrize(
+    ("values", "number"),
+    [
+        (["5 %", "10 %"], "5"),
+        (["€5", "-€1,000.50"], "5"),
+        (["1 000", "2 000"], "1000"),
+        (["1'000", "2'000"], "1000"),
+        (["1\u202f000", "12"], "1000"),
+        (["\u22125", "7"], "-5"),
+        (["\u0661\u0662", "\u0663"], "12"),
+        (["1_000", "2"], "1000"),
+        (["0,5", "1,25"], "0.5"),
+    ],
+)
+def test_numbers_in_disguise_are_refused(values, number):
+    table = {"a": values * 20}
+    message = rf"'a' holds numbers.* taken for text: write {re.escape(number)}\. .*categorical='a'"
+    with pytest.raises(ValueError, match=message):
+        TableEncoder().fit(table)
+    assert TableEncoder(categorical=("a",)).fit(table).categories_["a"] == tuple(sorted(values))
+    with pytest.raises(ValueError, match=r"'a' holds numbers.* taken for text: write "):
+        TableEncoder().partial_fit(table).check_learned()
+
+
+@pytest.mark.parametrize("values", [["01.02.2001", "3.4.1999"], ["1/31/99"], ["2001/2/3 10:05"]])
+def test_dates_in_other_words_are_refused(values):
+    with pytest.raises(ValueError, match=r"'a' holds dates, such as .*\(drop='a'\)"):
+        TableEncoder().fit({"a": values * 20})
+
+
+@pytest.mark.parametrize(
+    "values", [["1 st", "2 nd"], ["1.2.3", "1.2.4"], ["1 2", "3 4"], ["$", "%"], ["a", "5 %"]]
+)
+def test_text_with_digits_is_text(values):
+    assert TableEncoder().fit({"a": values * 20}).categories_["a"] == tuple(sorted(values))

@@ -78,13 +78,16 @@ def test_missing_labels_are_an_error_or_unlabelled(labels):
 
 
 def test_text_that_looks_missing_is_a_label():
-    attribute = only(encode_groups(["NA", "nan", "", "None"], n_samples=4))
+    with pytest.warns(UserWarning, match="blank label, ''"):
+        attribute = only(encode_groups(["NA", "nan", "", "None"], n_samples=4))
     assert attribute.levels == ("", "NA", "None", "nan")
 
 
 def test_labels_of_unlike_types_are_not_merged():
-    assert len(only(encode_groups([1, "1", 1], n_samples=3)).levels) == 2
-    assert len(only(encode_groups([1, True, "True"], n_samples=3)).levels) == 3
+    with pytest.warns(UserWarning, match=r"or type, .*: 1, '1'\."):
+        assert len(only(encode_groups([1, "1", 1], n_samples=3)).levels) == 2
+    with pytest.warns(UserWarning, match=r"or type, .*: True, 'True'\."):
+        assert len(only(encode_groups([1, True, "True"], n_samples=3)).levels) == 3
 
 
 def test_several_attributes_and_their_names():
@@ -177,8 +180,24 @@ def test_joint_cells_partition_the_rows(data):
 
 
 def test_labels_that_look_alike_are_told():
-    with pytest.warns(UserWarning, match=r"differ only in spaces or capitals.*'F', 'f '"):
-        encode_groups(["f ", "F", "m"], n_samples=3)
+    for labels, shown in (
+        (["f ", "F", "m"], r"'F', 'f '"),
+        (["\u00e9", "e\u0301", "m"], r"'e\\u0301', '\\xe9'"),
+        ([1, "1", "m"], r"1, '1'"),
+        (["\uff46", "f", "m"], r"'f', '\uff46'"),
+    ):
+        with pytest.warns(UserWarning, match=rf"differ only in spaces, capitals.*: {shown}\."):
+            encode_groups(labels, n_samples=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         encode_groups(["f", "m", 1], n_samples=3)
+
+
+def test_a_blank_label_is_told():
+    with pytest.warns(UserWarning, match=r"blank label, ' ', which counts as a group"):
+        encode_groups([" ", "f", "m"], n_samples=3)
+
+
+def test_a_set_has_no_order():
+    with pytest.raises(TypeError, match=r"a set, which has no order"):
+        encode_groups({"f", "m"}, n_samples=2)

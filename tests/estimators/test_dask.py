@@ -524,3 +524,13 @@ def test_dask_that_is_missing_is_named_in_the_message(monkeypatch):
     monkeypatch.setattr(dask_input.importlib, "import_module", missing)
     with pytest.raises(ImportError, match=r"pip install 'fairpca\[dask\]'"):
         MomentMatchingPCA(1).fit(da.ones((4, 2)), sensitive_features=[0, 1, 0, 1])
+
+
+def test_what_is_not_finite_is_found_in_its_block():
+    X = np.ones((9, 2))
+    X[7, 1] = np.nan
+    where = r"Input X contains NaN: column 1 .* \(first in row 1 of block 2, both counted from 0\)"
+    with pytest.raises(ValueError, match=where):
+        MomentMatchingPCA(1).fit(
+            da.from_array(X, chunks=(3, 2)), sensitive_features=["a", "b", "a"] * 3
+        )

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
 from fairpca.data.checkpoint import CheckpointError
@@ -26,6 +28,35 @@ KINDS = [
     {"solver": "sketch", "sketch_size": 5, "sketch_rule": "frequent_directions", "decay": 0.999},
     POWER,
 ]
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_blocks_are_checked_as_they_are_read(people, monkeypatch, prefetch):
+    X, group = people
+    seen = []
+    validate = StreamingMomentMatchingPCA._validate
+
+    def spy(self, *arguments, **options):
+        memory = sklearn.get_config()["working_memory"]
+        seen.append((threading.current_thread() is threading.main_thread(), memory))
+        return validate(self, *arguments, **options)
+
+    monkeypatch.setattr(StreamingMomentMatchingPCA, "_validate", spy)
+    bad = np.full((5, X.shape[1]), "text", dtype=object)
+    blocks = [(X[:300], group[:300]), (X[:0], group[:0]), (X[300:], group[300:]), (bad, group[:5])]
+    taken = []
+    with (
+        sklearn.config_context(working_memory=77),
+        pytest.raises(ValueError, match=r"^rows 700 to 704 of list: "),
+    ):
+        fit_stream(
+            StreamingMomentMatchingPCA(2),
+            as_row_source(blocks),
+            prefetch=prefetch,
+            progress=lambda p: taken.append(p.rows),
+        )
+    assert seen == [(prefetch == 0, 77)] * 3  # a thread has a configuration of its own
+    assert taken == [300, 300, 700]
 
 
 @pytest.fixture

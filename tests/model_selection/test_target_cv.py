@@ -551,6 +551,12 @@ def test_splitters_of_scikit_learn():
     assert search.n_splits_ == 3
 
 
+def test_no_setting_at_all_is_refused():
+    X, _, group = spread_out(60)
+    with pytest.raises(ValueError, match=r"param_grid=\[\] holds no setting"):
+        FairnessTargetCV(MomentMatchingPCA(2), []).fit(X, sensitive_features=group)
+
+
 class SuppliedFairnessTargetCV(FairnessTargetCV):
     """For checks that know nothing of sensitive features."""
 

@@ -11,7 +11,10 @@ from sklearn import config_context
 
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
 from fairpca.data.array_library import library_of, to_numpy
+from fairpca.data.groups import encode_groups
 from fairpca.solvers.block_products import BlockProducts, orthonormal_columns, subtract_span
+from fairpca.summaries.base import split_into_cells
+from fairpca.summaries.sketch import GroupSketch
 
 pytestmark = pytest.mark.filterwarnings("default")  # libraries warn of their own
 
@@ -124,3 +127,25 @@ def test_other_estimators_bring_tensors_to_numpy(monkeypatch, rng):
         other = MomentMatchingPCA(2).fit(torch.asarray(X), sensitive_features=group)
     np.testing.assert_array_equal(one.components_, other.components_)
     assert other.components_.dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_known_moments_spare_a_sweep_and_change_nothing(dtype, offset, weighted, rng):
+    n, d = 500, 30
+    X = (rng.normal(size=(n, d)) + offset).astype(dtype)
+    groups = encode_groups(rng.choice(["a", "b", "c"], n), n_samples=n)
+    cells = split_into_cells(X, groups, rng.random(n) if weighted else None, None)
+    moments = GroupSketch.empty(d, rank=0).add_cells(cells)
+    V = np.asfortranarray(np.linalg.qr(rng.normal(size=(d, 20)))[0], dtype)
+    for sides in (None, np.array([[True, False, False], [False, True, True]])):
+        with_them, without = (
+            BlockProducts.zeros(V, np.full(d, offset), 1 if sides is None else 2) for _ in range(2)
+        )
+        with_them.add_cells(cells, V, sides, moments)
+        without.add_cells(cells, V, sides)
+        rounding = 10 * n * np.finfo(dtype).eps
+        np.testing.assert_allclose(with_them.sums, without.sums, atol=rounding)
+        np.testing.assert_array_equal(with_them.products, without.products)
+        np.testing.assert_array_equal(with_them.counts, without.counts)

@@ -55,6 +55,17 @@ def test_products_alone_do_for_independent_columns(monkeypatch):
     orthonormalise(np.asfortranarray(np.random.default_rng(0).standard_normal((500, 60))))
 
 
+def test_products_of_double_precision_do_for_ill_conditioned_columns_of_single(monkeypatch):
+    monkeypatch.setattr(orthonormal, "_by_halves", lambda A: pytest.fail("was not needed"))
+    rng = np.random.default_rng(0)
+    right = np.linalg.qr(rng.standard_normal((60, 60)))[0]
+    A = rng.standard_normal((500, 60)) * np.logspace(0, -3.5, 60) @ right
+    Q = np.asfortranarray(A, dtype=np.float32)
+    R = orthonormalise(Q)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(60), atol=2e-6)
+    np.testing.assert_allclose(Q @ R, A, atol=1e-5)
+
+
 def test_memory_is_that_of_the_matrix():
     Q = np.asfortranarray(np.random.default_rng(0).standard_normal((400, 30)))
     place = Q.__array_interface__["data"]

@@ -83,6 +83,24 @@ def test_first_moments_and_column_variances_are_exact(rng, rule, batch):
     np.testing.assert_allclose(sketch.covariance().trace(), exact.covariance().trace(), rtol=1e-8)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_cells", [2, 20])  # summed by dense products, and by sparse ones
+def test_first_moments_of_wide_rows_are_exact(rng, dtype, n_cells):
+    n, d = 90, 4100  # more columns than are summed at a time
+    X = (rng.normal(size=(n, d)) + 1e3).astype(dtype)
+    labels, weight = np.arange(n) % n_cells, rng.uniform(0.5, 2, n)
+    sketch = GroupSketch.empty(d, rank=0).update(X, _groups(labels), weight)
+    for i, (label,) in enumerate(sketch.keys):
+        chosen = labels == label
+        rows, w = X[chosen].astype(float), weight[chosen]
+        mean = w @ rows / w.sum()
+        rounding = 100 * np.finfo(dtype).eps
+        np.testing.assert_allclose(sketch.origin + sketch.means[i], mean, rtol=rounding)
+        spread = w @ (rows - mean) ** 2
+        np.testing.assert_allclose(sketch.spreads[i], spread, rtol=rounding, atol=rounding)
+        assert sketch.weights[i] == pytest.approx(w.sum())
+
+
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 60),

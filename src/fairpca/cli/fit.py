@@ -273,6 +273,8 @@ def _settings(method: Method, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
+    from fairpca.report.certificate import certificate
+
     share = 100 * float(estimator.explained_variance_ratio_.sum())
     say(
         f"{type(estimator).__name__} written to {output}",
@@ -292,8 +294,9 @@ def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
             say(f"  removed     {removed} directions that tell groups apart")
     if hasattr(estimator, "mmd_squared_"):
         say(f"  distance    MMD² between groups {estimator.mmd_squared_:.3g} on these rows")
-    if hasattr(estimator, "certified_"):
-        say(f"  optimum     {_certificate(estimator)}")
+    proved = certificate(estimator)
+    if proved is not None:
+        say(f"  optimum     {proved}")
     elif hasattr(estimator, "duality_gap_"):
         say(f"  optimum     of the relaxation, within {estimator.duality_gap_:.1g} of its bound")
     of = "the variance" if hasattr(estimator, "components_") else "the feature space's variance"
@@ -302,7 +305,22 @@ def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
     if encoder.n_missing_:
         filled = ", ".join(f"{name} ({n})" for name, n in encoder.n_missing_.items())
         note(f"missing values were filled in: {filled}.")
+    _note_small_groups(estimator)
     note(roles.describe())
+
+
+def _note_small_groups(estimator: Any) -> None:
+    from fairpca.report.splits import MIN_GROUP_ROWS
+
+    for name, levels in estimator.groups_.items():
+        counts = zip(levels, estimator.group_counts_[name], strict=True)
+        small = [f"{plain(level)} ({n})" for level, n in counts if n < MIN_GROUP_ROWS]
+        if small:
+            note(
+                f"{name} has groups of fewer than {MIN_GROUP_ROWS} rows: {options.few(small)}. "
+                "What is found for so few may be chance: put small groups together, or leave them "
+                "out."
+            )
 
 
 def _say_loadings(estimator: Any, names: list[str]) -> None:
@@ -319,14 +337,3 @@ def _say_loadings(estimator: Any, names: list[str]) -> None:
     removed: Any = getattr(estimator, "unfair_subspace_", ())
     if len(removed):
         say(f"  proxies     {describe_span(removed, names, 6)} (what the removed part consists of)")
-
-
-def _certificate(estimator: Any) -> str:
-    """Say what is known of how far the components are from the best ones."""
-    import numpy as np
-
-    certified = np.atleast_1d(estimator.certified_)
-    if certified.all():
-        return "proved, to rounding"
-    worst = float(np.max(estimator.duality_gap_))
-    return f"not proved for {int(np.sum(~certified))} of {certified.size}: gap up to {worst:.3g}"

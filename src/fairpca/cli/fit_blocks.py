@@ -46,8 +46,8 @@ def fit_in_blocks(
             update(
                 "Fitting",
                 share,
-                f"{progress.rows_per_second:,.0f} rows/s, reading {100 * waiting:.0f} % of the "
-                "time",
+                f"{progress.rows_per_second:,.0f} rows/s, waiting for rows "
+                f"{100 * waiting:.0f} % of the time",
             )
 
         fit_stream(

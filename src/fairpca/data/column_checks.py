@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -14,11 +13,14 @@ from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, AdviceWarning, Setting, several
 from fairpca.data.columns import MISSING, column_kind, count_missing, numbers
+from fairpca.data.csv_codes import code_example
+from fairpca.data.disguises import MOSTLY, THOUSANDS, check_not_disguised, is_number
 
 __all__ = [
     "MAX_CATEGORIES",
     "check_categories",
     "check_no_missing",
+    "check_not_code",
     "check_not_row_number",
     "check_usable",
 ]
@@ -26,13 +28,8 @@ __all__ = [
 MAX_CATEGORIES = 1_000
 """The most values a text column may have unless the user says otherwise."""
 
-MOSTLY = 0.95
-"""Text of which a larger share is numbers is taken for numbers with a few faults."""
-
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 _EXACT_UP_TO = 2**53
 """Whole numbers up to here are all float64 numbers."""
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 
 
 def check_usable(
@@ -135,6 +132,23 @@ def check_categories(name: str, values: Sequence[str], n_rows: int, limit: int |
         )
 
 
+def check_not_code(field: pa.Field) -> None:
+    """Warn of a numeric column that a CSV file writes as codes are written."""
+    example = code_example(field)
+    if example is None:
+        return
+    how = "leading zeros" if example.startswith("0") else "more digits than a number keeps"
+    warnings.warn(
+        AdviceWarning(
+            f"column {field.name!r} is taken as numbers, although it has values with {how}, such "
+            f"as {example!r}. If they are codes, keep them as text: ",
+            Setting("categorical", field.name),
+            ".",
+        ),
+        stacklevel=3,
+    )
+
+
 def check_not_row_number(column: pa.ChunkedArray, name: str) -> None:
     """Warn of a numeric column that counts the rows."""
     values = numbers(column, name)
@@ -165,20 +179,15 @@ def _column_problems(
         return
     text = _text(column)
     if not as_text and not pa.types.is_dictionary(column.type):
-        odd = _odd_values(text)
+        counts = _counts(text)
+        odd = _odd_values(counts)
         if odd:
             yield _mostly_numeric(text, name, odd)
             return
-        comma = _decimal_comma(text)
-        if comma:
-            yield AdviceError(
-                f"column {name!r} holds numbers with a decimal comma, such as {comma!r}, which "
-                f"would be taken for text: write {comma.strip().replace(',', '.')}. If the values "
-                "are names of things: ",
-                Setting("categorical", name),
-                ".",
-                remedies=(),
-            )
+        try:
+            check_not_disguised(name, counts)
+        except AdviceError as error:
+            yield error
             return
     values = [value for value in pc.unique(text).to_pylist() if value is not None]
     most = max_categories or min(MAX_CATEGORIES, max(50, len(column) // 2))
@@ -204,15 +213,6 @@ def _check_exact(column: pa.ChunkedArray, values: NDArray[np.float64], name: str
         )
 
 
-def _decimal_comma(text: pa.Array) -> str:
-    """Return an example where (nearly) all values are numbers and some have a decimal comma."""
-    counts = {v["values"]: v["counts"] for v in pc.value_counts(text).to_pylist() if v["values"]}
-    commas = {value: n for value, n in counts.items() if _DECIMAL_COMMA.fullmatch(value)}
-    plain = sum(n for value, n in counts.items() if value not in commas and _is_number(value))
-    share = (sum(commas.values()) + plain) / max(1, sum(counts.values()))
-    return next(iter(commas), "") if share > MOSTLY else ""
-
-
 def _text(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -220,23 +220,22 @@ def _text(column: pa.ChunkedArray) -> pa.Array:
     return text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
 
 
-def _odd_values(text: pa.Array) -> Counter[str]:
+def _counts(text: pa.Array) -> Counter[str]:
+    """Return how often each value occurs."""
+    pairs = pc.value_counts(text.drop_null()).to_pylist()
+    return Counter({pair["values"]: pair["counts"] for pair in pairs})
+
+
+def _odd_values(counts: Counter[str]) -> Counter[str]:
     """Return what is not plainly a number in a column that mostly is numbers, else nothing."""
-    counts = Counter(
-        {
-            pair["values"]: pair["counts"]
-            for pair in pc.value_counts(text).to_pylist()
-            if pair["values"] is not None
-        }
-    )
-    odd = Counter({value: n for value, n in counts.items() if not _is_number(value)})
-    like = sum(n for value, n in odd.items() if _THOUSANDS.fullmatch(value.strip()))
+    odd = Counter({value: n for value, n in counts.items() if not is_number(value)})
+    like = sum(n for value, n in odd.items() if THOUSANDS.fullmatch(value.strip()))
     share = (counts.total() - odd.total() + like) / max(1, counts.total())
     return odd if share > MOSTLY else Counter()
 
 
 def _mostly_numeric(text: pa.Array, name: str, odd: Counter[str]) -> AdviceError:
-    commas = [value for value in odd if _THOUSANDS.fullmatch(value.strip())]
+    commas = [value for value in odd if THOUSANDS.fullmatch(value.strip())]
     words = [value for value in odd if value not in commas]
     parts: list[str | Setting] = [
         f"column {name!r} holds numbers, but not in {odd.total()} of {len(text)} rows: "
@@ -286,12 +285,4 @@ def _too_many(name: str, values: Sequence[str], n_rows: int, limit: int) -> Advi
 
 
 def _words(values: Sequence[str]) -> list[str]:
-    return [value for value in values if value != MISSING and not _is_number(value)]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return [value for value in values if value != MISSING and not is_number(value)]

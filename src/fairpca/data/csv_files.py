@@ -17,7 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 
-from fairpca.data.csv_quotes import check_quotes, holds_hexadecimal
+from fairpca.data.csv_codes import (
+    find_code,
+    holds_hexadecimal,
+    holds_padded,
+    marked,
+    suspects,
+)
+from fairpca.data.csv_quotes import check_quotes
 from fairpca.data.source import DataFileError, TableSource
 
 __all__ = ["open_csv"]
@@ -97,9 +104,11 @@ class CsvSource(TableSource):
         types = {**dict.fromkeys(self.text_columns, pa.string()), **types}
         unknown = [name for name in columns if name not in types]
         types = {**types, **self._inferred(unknown)} if unknown else types
+        whole = [name for name in unknown if pa.types.is_integer(types[name])]
+        codes = self._codes(whole) if whole and holds_padded(self.path) else {}
         for batch, share in self._typed(columns, types):
             _check_text(batch, self.path)
-            yield batch, share
+            yield marked(batch, codes), share
 
     def _typed(
         self, columns: list[str], types: Mapping[str, pa.DataType]
@@ -129,7 +138,7 @@ class CsvSource(TableSource):
                 pass  # read again in order, which tells the number of the bad row
             raise self._explained(error) from error
         _check_text(table, self.path)
-        return table
+        return marked(table, self._codes(suspects(table, padded=holds_padded(self.path))))
 
     def _open(
         self,
@@ -170,6 +179,16 @@ class CsvSource(TableSource):
                 if rung[name] < len(_LADDER) - 1:
                     rung[name] = _climb(batch[name], rung[name], self.path, name)
         return {name: _LADDER[i] for name, i in rung.items()}
+
+    def _codes(self, columns: list[str]) -> dict[str, str]:
+        """Find, in one pass, a value of each column that looks like a code, where there is one."""
+        found: dict[str, str] = {}
+        left = [name for name in columns if name not in self.text_columns]
+        if left:
+            for batch, _ in self._typed(left, dict.fromkeys(left, pa.string())):
+                codes = {name: find_code(batch[name]) for name in left if name not in found}
+                found |= {name: code for name, code in codes.items() if code is not None}
+        return found
 
     def _explained(self, error: pa.ArrowInvalid) -> DataFileError:
         text = str(error).splitlines()[0] if str(error) else "unreadable"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fairpca.data.source import DataFileError
 
-__all__ = ["check_quotes", "holds_hexadecimal"]
+__all__ = ["check_quotes"]
 
 
 def check_quotes(path: Path, delimiter: str) -> None:
@@ -34,12 +34,6 @@ def check_quotes(path: Path, delimiter: str) -> None:
             "so that the rows behind it would be taken for text. Close it, or double it if it is "
             "part of the text."
         )
-
-
-def holds_hexadecimal(path: Path) -> bool:
-    """Say whether the bytes 0x stand anywhere, which pyarrow takes for a number's beginning."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return data.find(b"0x") >= 0 or data.find(b"0X") >= 0
 
 
 @lru_cache(maxsize=16)

@@ -58,6 +58,7 @@ class EncodedTable(RowSource):
         """
         for batch in table.blocks(_columns(roles), progress=progress):
             encoder.partial_fit(pa.Table.from_batches([batch]).select(list(roles.features)))
+        encoder.check_learned()
         rows = encoder.n_samples_seen_
         return cls(name=str(table.path), n_rows=rows, table=table, roles=roles, encoder=encoder)
 

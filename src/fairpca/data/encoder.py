@@ -22,6 +22,7 @@ from fairpca.data.column_checks import (
     MAX_CATEGORIES,
     check_categories,
     check_no_missing,
+    check_not_code,
     check_not_row_number,
     check_usable,
 )
@@ -34,6 +35,7 @@ from fairpca.data.columns import (
     numbers,
     text_codes,
 )
+from fairpca.data.disguises import check_not_disguised
 from fairpca.data.frames import check_distinct_names
 from fairpca.data.source import check_columns
 from fairpca.data.unseen import UnseenValues
@@ -167,6 +169,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self
 
+    def check_learned(self) -> None:
+        """Refuse text columns that turn out to hold numbers or dates, after the last block."""
+        for name, values in self.categories_.items():
+            if self._kind(name) == "text" and name not in self.categorical:
+                check_not_disguised(name, dict.fromkeys(values, 1))
+
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Encode a table X, shape (n_samples, n_features_out)."""
         check_is_fitted(self)
@@ -258,6 +266,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.categories_: dict[str, tuple[str, ...]] = {
             name: () for name, kind in zip(names, kinds, strict=True) if kind != "number"
         }
+        for name in self._numeric:
+            check_not_code(table.schema.field(name))
         n_numeric = len(names) - len(self.categories_)
         self.means_, self.variances_ = np.zeros(n_numeric), np.zeros(n_numeric)
         self.scales_ = np.ones(n_numeric)

@@ -7,8 +7,7 @@ gives one.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Literal
@@ -20,13 +19,13 @@ from sklearn.utils.validation import check_array
 
 from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.frames import check_distinct_names, without_stored_index
+from fairpca.data.group_checks import check_levels
 
 __all__ = [
     "Attribute",
     "Groups",
     "Label",
     "align_to_index",
-    "check_levels",
     "encode_groups",
     "factorize",
     "label_array",
@@ -208,7 +207,7 @@ def encode_groups(
     groups = Groups(tuple(attributes), n_samples)
     if min_groups is not None:
         for attribute in groups.attributes:
-            check_levels(attribute, n_samples, min_groups)
+            check_levels(attribute.name, attribute.levels, n_samples, min_groups)
     return groups.intersection() if combine == "intersection" else groups
 
 
@@ -346,43 +345,6 @@ def _attribute(name: str, values: NDArray[Any], missing: str) -> Attribute:
     return Attribute(name, levels, codes)
 
 
-def check_levels(attribute: Attribute, n_samples: int, min_groups: int) -> None:
-    """Raise ValueError if an attribute has too few groups; warn if it looks like a scale."""
-    n_levels = len(attribute.levels)
-    if n_levels < min_groups:
-        found = f"only one group ({attribute.levels[0]!r})" if n_levels == 1 else "no labelled row"
-        raise ValueError(
-            f"sensitive_features column {attribute.name!r} has {found}; at least {min_groups} "
-            "groups are needed for a comparison."
-        )
-    alike = _alike(attribute.levels)
-    if alike:
-        warnings.warn(
-            f"sensitive_features column {attribute.name!r} has labels that differ only in spaces "
-            f"or capitals, and count as different groups: {', '.join(map(repr, alike))}. Write "
-            "them alike if they mean the same.",
-            UserWarning,
-            stacklevel=5,
-        )
-    if n_levels > max(50, n_samples // 20):
-        warnings.warn(
-            f"sensitive_features column {attribute.name!r} has {n_levels} different labels in "
-            f"{n_samples} rows. Labels are taken as groups, never as a scale: put a continuous "
-            "attribute such as age into classes first.",
-            UserWarning,
-            stacklevel=5,
-        )
-
-
-def _alike(levels: Sequence[Label]) -> list[Label]:
-    """Return the first labels that are the same but for spaces and capitals; none as a rule."""
-    known: dict[str, list[Label]] = {}
-    for label in levels:
-        if isinstance(label, str):
-            known.setdefault(" ".join(label.casefold().split()), []).append(label)
-    return next((labels for labels in known.values() if len(labels) > 1), [])
-
-
 def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:
     """Split any accepted container into named 1-D columns."""
     if isinstance(features, Mapping):
@@ -444,6 +406,11 @@ def label_array(features: Any) -> NDArray[Any]:
         raise TypeError(
             f"sensitive_features is {features!r}, which holds no labels: pass one label per row, "
             "for example the column itself, frame['sex']."
+        )
+    if isinstance(features, Set):
+        raise TypeError(
+            "sensitive_features is a set, which has no order: pass one label per row, in the order "
+            "of the rows of X."
         )
     # np.asarray would turn [1, "a", None] into text and so invent the labels "1" and "None".
     items: Sequence[Any] = (

@@ -66,9 +66,11 @@ def as_matrix(X: Any, *, user: str) -> Any:
         frame = frame.collect()
     if not isinstance(frame, nw.DataFrame):
         return X
+    if all(map(_may_be_numbers, frame.schema.values())):
+        return frame.to_native()
     for column in frame.iter_columns():  # not by name: pandas columns may be named by numbers
         name, dtype = column.name, column.dtype
-        if not (dtype.is_numeric() or isinstance(dtype, nw.Boolean | nw.Unknown | nw.Object)):
+        if not _may_be_numbers(dtype):
             example = column.drop_nulls().head(1).to_list()
             held = f"{dtype} ({example[0]!r}, …)" if example else str(dtype)
             raise ValueError(
@@ -76,6 +78,10 @@ def as_matrix(X: Any, *, user: str) -> Any:
                 "(fairpca.data.TableEncoder or sklearn.preprocessing.OneHotEncoder), or drop it."
             )
     return frame.to_native()
+
+
+def _may_be_numbers(dtype: Any) -> bool:
+    return bool(dtype.is_numeric() or isinstance(dtype, nw.Boolean | nw.Unknown | nw.Object))
 
 
 def _named_by_text(X: Any) -> Any:
@@ -117,7 +123,9 @@ def all_finite(X: Any, *, squares: bool = False) -> bool:
         return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
-def explain_nonfinite(X: Any, names: Sequence[str] | None, *, first_row: int = 0) -> str:
+def explain_nonfinite(
+    X: Any, names: Sequence[str] | None, *, first_row: int = 0, block: int | None = None
+) -> str:
     """Say which values of X are not finite, or that finite ones are too large to be summed.
 
     Parameters
@@ -128,6 +136,8 @@ def explain_nonfinite(X: Any, names: Sequence[str] | None, *, first_row: int = 0
         Column names.
     first_row : int
         Number of X's first row in the whole data.
+    block : int, optional
+        Number of the block of rows that X is, where rows can be counted within it only.
     """
     if scipy.sparse.issparse(X):
         X = X.tocoo()
@@ -151,9 +161,12 @@ def explain_nonfinite(X: Any, names: Sequence[str] | None, *, first_row: int = 0
     kinds = "infinity" if infinite else "NaN"
     if infinite and any(np.isnan(_value(X, r, c)) for r, c in place[:100]):
         kinds = "NaN and infinity"
+    where = f"row {row + first_row}"
+    if block is not None:
+        where += f" of block {block}, both counted from 0"
     return (
         f"Input X contains {kinds}: column {column_name(names, column)} has {count} such value"
-        f"{'s' if count > 1 else ''} (first in row {row + first_row}){more}. Impute or drop them."
+        f"{'s' if count > 1 else ''} (first in {where}){more}. Impute or drop them."
     )
 
 

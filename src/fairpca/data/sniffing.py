@@ -13,23 +13,32 @@ _MAGIC = (
     (b"\x93NUMPY", "a NumPy .npy file"),
     (b"PK\x03\x04", "a zip archive (an .npz, an Excel workbook or a model file, for example)"),
     (b"PK\x05\x06", "an empty zip archive"),
-    (b"\x1f\x8b", "gzip-compressed data; unpack it first"),
-    (b"BZh", "bzip2-compressed data; unpack it first"),
-    (b"\xfd7zXZ", "xz-compressed data; unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "zstd-compressed data; unpack it first"),
+    (b"\x1f\x8b", "gzip-compressed data"),
+    (b"BZh", "bzip2-compressed data"),
+    (b"\xfd7zXZ", "xz-compressed data"),
+    (b"\x28\xb5\x2f\xfd", "zstd-compressed data"),
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF8", "a GIF image"),
     (b"%PDF", "a PDF document"),
-    (b"\xd0\xcf\x11\xe0", "an old Office document; save it as CSV"),
+    (b"\xd0\xcf\x11\xe0", "an old Office document"),
     (b"SQLite format 3", "an SQLite database"),
     (b"\x89HDF", "an HDF5 file"),
-    (b"\x80\x03", "a Python pickle, which could run code; save the table as Parquet"),
-    (b"\x80\x04", "a Python pickle, which could run code; save the table as Parquet"),
-    (b"\x80\x05", "a Python pickle, which could run code; save the table as Parquet"),
-    (b"\xff\xfe", "UTF-16 text; save it as UTF-8"),
-    (b"\xfe\xff", "UTF-16 text; save it as UTF-8"),
+    (b"\x80\x03", "a Python pickle"),
+    (b"\x80\x04", "a Python pickle"),
+    (b"\x80\x05", "a Python pickle"),
+    (b"\xff\xfe", "UTF-16 text"),
+    (b"\xfe\xff", "UTF-16 text"),
 )
+_REMEDIES = {
+    "gzip-compressed data": "Unpack it first.",
+    "bzip2-compressed data": "Unpack it first.",
+    "xz-compressed data": "Unpack it first.",
+    "zstd-compressed data": "Unpack it first.",
+    "an old Office document": "Save the table as CSV.",
+    "a Python pickle": "Loading it could run code: save the table as Parquet.",
+    "UTF-16 text": "Save it as UTF-8.",
+}
 _STREAM = b"\xff\xff\xff\xff"  # an Arrow IPC stream starts with its continuation marker
 _EXPECTED: dict[str, tuple[bytes, ...]] = {
     ".parquet": (b"PAR1",),
@@ -63,11 +72,16 @@ def check_kind(path: Path) -> str | None:
     if suffix in _EXPECTED:
         if head.startswith(_EXPECTED[suffix]):
             return None
-        return f"the file is {_describe(head)}, not {promised} as its name says."
+        return _misnamed(_describe(head), promised)
     found = _describe(head)
     if found.startswith(("plain text", "an unknown")) and b"\0" not in head:
         return None
-    return f"the file is {found}, not {promised} as its name says."
+    return _misnamed(found, promised)
+
+
+def _misnamed(found: str, promised: str) -> str:
+    remedy = f" {_REMEDIES[found]}" if found in _REMEDIES else ""
+    return f"the file is {found}, not {promised} as its name says.{remedy}"
 
 
 def _describe(head: bytes) -> str:

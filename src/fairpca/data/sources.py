@@ -9,7 +9,7 @@ import queue
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fairpca.data.numpy_files import map_array
 from fairpca.data.row_source import (
@@ -33,6 +33,8 @@ __all__ = [
     "as_row_source",
     "prefetched",
 ]
+
+_Block = TypeVar("_Block")
 
 
 def as_row_source(
@@ -81,7 +83,7 @@ def as_row_source(
     return BlockStream(name=name, n_rows=None, rereadable=not once, items=data)
 
 
-def prefetched(blocks: Iterator[RowBlock], depth: int = 2) -> Iterator[RowBlock]:
+def prefetched(blocks: Iterator[_Block], depth: int = 2) -> Iterator[_Block]:
     """Read up to `depth` blocks ahead in a thread, so that reading overlaps computing."""
     ready: queue.Queue[Any] = queue.Queue(maxsize=depth)
     stop = threading.Event()

@@ -92,9 +92,9 @@ def open_table(path: str | Path, *, na_values: Sequence[str] = ()) -> TableSourc
     opener = _OPENERS.get(path.suffix.lower())
     _check_readable(path)
     if opener is None:
+        known = f"Data files end in {', '.join(SUFFIXES)}"
         raise DataFileError(
-            f"{path}: unknown kind of file {path.suffix!r}. Data files end in {', '.join(SUFFIXES)}"
-            + ("; a .fairpca file is a fitted model." if path.suffix == ".fairpca" else ".")
+            f"{path}: unknown kind of file {path.suffix!r}. {known}{_hint(path.suffix.lower())}."
         )
     problem = check_kind(path)
     if problem:
@@ -110,6 +110,19 @@ def read_table(
 ) -> pa.Table:
     """Read a data file whole; see `open_table` for the kinds, `na_values` and the errors."""
     return open_table(path, na_values=na_values).read(columns)
+
+
+def _hint(suffix: str) -> str:
+    """Say what to do with a file of another kind."""
+    if suffix == ".fairpca":
+        return "; a .fairpca file is a fitted model"
+    if suffix in (".gz", ".bz2", ".xz", ".zst", ".zip"):
+        return "; unpack this one first"
+    if suffix in (".xlsx", ".xls", ".ods"):
+        return "; save the sheet as CSV (UTF-8)"
+    if suffix in (".txt", ".dat", ""):
+        return "; if it is text with a header and separated by commas, name it .csv"
+    return ""
 
 
 def _check_readable(path: Path) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.dask_input import dask_table
-from fairpca.data.groups import Attribute, Groups, check_levels, sorted_labels
+from fairpca.data.group_checks import check_levels
+from fairpca.data.groups import Attribute, Groups, sorted_labels
 from fairpca.estimators.base import CheckedRows, LinearProjection
 from fairpca.solvers.distributed_power import absorb_partitions
 from fairpca.solvers.noisy_power import NoisyPower
@@ -102,7 +103,7 @@ def counted_rows(
         attributes.append(_CountedAttribute(name, levels, none, tuple(counts[v] for v in levels)))
     stratum = attributes.pop() if partitions.rules.labelled else None
     for attribute in attributes:
-        check_levels(attribute, n, 2)
+        check_levels(attribute.name, attribute.levels, n, 2)
     return ClusterRows(
         SimpleNamespace(shape=(n, d), dtype=meta.dtype),
         Groups(tuple(attributes), n),

@@ -91,7 +91,9 @@ class MultigroupPCA(BalancedProjection):
         Largest loss less the dual bound, squared units of X.
     certified_ : ndarray of bool, shape (n_components_,)
         Whether the gap is within `tol`: the component is then optimal. With three or more groups
-        the best possible gap may be positive.
+        the best possible gap may be positive, and no warning is given: look here, and at
+        `duality_gap_` for how much better an optimum could be at most. `fairpca fit`, `compare` and
+        `report` say it in words.
     mean_, explained_variance_, explained_variance_ratio_, n_components_, groups_, group_counts_
         As in :class:`fairpca.MomentMatchingPCA`.
     n_iter_ : int

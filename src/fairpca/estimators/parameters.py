@@ -11,6 +11,7 @@ __all__ = [
     "check_choice",
     "check_group_handling",
     "check_n_components",
+    "check_positive",
     "check_positive_count",
     "check_tolerance",
     "is_count",
@@ -52,8 +53,19 @@ def check_n_components(value: Any) -> int | float | None:
 
 def check_tolerance(tol: Any, name: str = "tol") -> None:
     """Raise ValueError unless `tol` is a positive number."""
-    if isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol > 0:
+    if not _is_positive(tol):
         raise ValueError(f"{name} must be a positive number; got {tol!r}.")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is a positive number, and finite."""
+    if not _is_positive(value) or not np.isfinite(value):
+        raise ValueError(f"{name} must be a positive finite number; got {value!r}.")
+
+
+def _is_positive(value: Any) -> bool:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return number and bool(value > 0)
 
 
 def check_positive_count(name: str, value: Any) -> None:

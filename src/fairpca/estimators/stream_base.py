@@ -17,7 +17,7 @@ from fairpca.estimators.stream_solution import solve_summary
 from fairpca.estimators.stream_start import check_stream_parameters, start_stream
 from fairpca.solvers.noisy_power import NoisyPower
 from fairpca.solvers.result import SolverResult
-from fairpca.summaries.base import Floats, GroupSummary
+from fairpca.summaries.base import Floats
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.stream import SummaryStream
@@ -231,13 +231,11 @@ class StreamEstimator(LinearProjection):
     def _lone_attribute(self) -> str | None:
         """Say which attribute has fewer than two groups so far, or None."""
         stream = self._stream
-        summaries: list[GroupSummary] = (
-            [stream.first] if isinstance(stream, NoisyPower) else [stream.summary, stream.waiting]
-        )
+        seen = stream.first if isinstance(stream, NoisyPower) else stream
         for name in self._names_seen:
-            levels = {v for s in summaries if s.keys for v in s.levels(name)}
+            levels = seen.levels(name)
             if len(levels) < 2:
-                found = f"only one group ({next(iter(levels))!r})" if levels else "no labelled row"
+                found = f"only one group ({levels[0]!r})" if levels else "no labelled row"
                 return f"sensitive_features column {name!r} has {found}"
         return None
 

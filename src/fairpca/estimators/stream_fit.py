@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import sklearn
+
 from fairpca.data.checkpoint import CheckpointError, CheckpointFile
-from fairpca.data.sources import RowBlock, RowSource, prefetched
+from fairpca.data.sources import RowSource, prefetched
+from fairpca.estimators.base import CheckedRows
 from fairpca.estimators.stream_state import pack_state, unpack_state
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["StreamProgress", "fit_stream"]
 
 _T = TypeVar("_T", bound="StreamingMomentMatchingPCA")
+_Block = TypeVar("_Block")
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class StreamProgress:
     total_rows : int or None
         Rows of all passes together, where they are known.
     seconds, waiting : float
-        Wall time since this run began; of it, time spent waiting for the next block.
+        Wall time since this run began; of it, time spent waiting for the next block, checked.
     text : str
         The estimator's own words.
     """
@@ -97,7 +102,7 @@ def fit_stream(
     progress : callable, optional
         Called with a `StreamProgress` after each block.
     prefetch : int
-        Blocks to read ahead in a thread; 0 for none.
+        Blocks to read ahead, and to check, in a thread; 0 for none.
 
     Returns
     -------
@@ -121,11 +126,11 @@ def fit_stream(
     while place.number < place.passes:
         if place.number and not place.block and not estimator._another_pass():
             break
-        blocks = source.blocks(place.block)
-        for block, waited in _timed(prefetched(blocks, prefetch) if prefetch else blocks):
+        blocks = _checked(estimator, source, replace(place), sklearn.get_config())
+        for rows, waited in _timed(prefetched(blocks, prefetch) if prefetch else blocks):
             waiting += waited
-            if block.n_rows:  # a block without rows is as if absent
-                _take(estimator, block, source, place)
+            if rows is not None:
+                _take(estimator, rows, source, place)
             place.block += 1
             now = time.monotonic()
             if progress is not None:
@@ -154,34 +159,60 @@ def fit_stream(
     return estimator
 
 
-def _timed(blocks: Iterator[RowBlock]) -> Iterator[tuple[RowBlock, float]]:
+def _timed(blocks: Iterator[_Block]) -> Iterator[tuple[_Block, float]]:
     """Yield blocks with the seconds it took to get them; stops the reader whatever happens."""
     try:
-        while True:
-            asked = time.monotonic()
-            block = next(blocks, None)
-            if block is None:
-                return
+        asked = time.monotonic()
+        for block in blocks:
             yield block, time.monotonic() - asked
+            asked = time.monotonic()
     finally:
         if hasattr(blocks, "close"):
             blocks.close()
 
 
-def _take(
-    estimator: StreamingMomentMatchingPCA, block: RowBlock, source: RowSource, place: _Place
-) -> None:
+def _checked(
+    estimator: StreamingMomentMatchingPCA, source: RowSource, place: _Place, config: dict[str, Any]
+) -> Iterator[CheckedRows | None]:
+    """Yield blocks checked and encoded, None for one without rows, which is as if absent.
+
+    Where blocks are read ahead, this is the reader's work, in its thread. scikit-learn's
+    configuration, which is each thread's own, comes along.
+    """
     first = "_stream" not in estimator.__dict__
+    for block in source.blocks(place.block):
+        rows = None
+        if block.n_rows:
+            with _located(source, place, block.n_rows), sklearn.config_context(**config):
+                rows = estimator._validate(
+                    block.X,
+                    block.y,
+                    block.sensitive_features,
+                    block.sample_weight,
+                    reset=first,
+                    batch=True,
+                )
+            first = False
+            place.rows += block.n_rows
+        yield rows
+
+
+@contextmanager
+def _located(source: RowSource, place: _Place, n_rows: int) -> Iterator[None]:
+    """Say in errors which rows they are about."""
     try:
-        rows = estimator._validate(
-            block.X,
-            block.y,
-            block.sensitive_features,
-            block.sample_weight,
-            reset=first,
-            batch=True,
-        )
-        if first:
+        yield
+    except ValueError as error:
+        where = f"rows {place.rows:,} to {place.rows + n_rows - 1:,} of {source.name}"
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _take(
+    estimator: StreamingMomentMatchingPCA, rows: CheckedRows, source: RowSource, place: _Place
+) -> None:
+    n_rows = int(rows.X.shape[0])
+    with _located(source, place, n_rows):
+        if "_stream" not in estimator.__dict__:
             known = source.n_rows if source.rereadable else None
             if known is not None and estimator.solver == "power":  # it divides them into blocks
                 known = source.weighted_rows()
@@ -189,11 +220,8 @@ def _take(
             if known is not None:
                 place.passes = estimator._passes(known)
         estimator._absorb(rows)
-    except ValueError as error:
-        where = f"rows {place.rows:,} to {place.rows + block.n_rows - 1:,} of {source.name}"
-        raise ValueError(f"{where}: {error}") from error
-    place.rows += block.n_rows
-    place.all_rows += block.n_rows
+    place.rows += n_rows
+    place.all_rows += n_rows
 
 
 def _save(

@@ -17,6 +17,7 @@ from fairpca.solvers.noisy_power import Comparison, NoisyPower, PowerSettings
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.stream import SummaryStream
+from fairpca.summaries.waiting import WaitingRows
 
 if TYPE_CHECKING:
     from fairpca.estimators.streaming import StreamingMomentMatchingPCA
@@ -33,6 +34,7 @@ _PARTS: Mapping[str, type] = {
         NoisyPower,
         PowerSettings,
         SummaryStream,
+        WaitingRows,
     )
 }
 """The only classes that a checkpoint may name."""

@@ -85,7 +85,9 @@ class WorstGroupPCA(BalancedProjection):
         Worst loss less the dual bound, squared units of X ("nash": in the sum of logarithms).
     certified_ : bool
         Whether the gap is within `tol`: the subspace is then optimal. With three or more groups
-        the best possible gap may be positive.
+        the best possible gap may be positive, and no warning is given: look here, and at
+        `duality_gap_` for how much better an optimum could be at most. `fairpca fit`, `compare` and
+        `report` say it in words.
     mean_, explained_variance_, explained_variance_ratio_, n_components_, groups_, group_counts_
         As in :class:`fairpca.MomentMatchingPCA`.
     n_iter_ : int

@@ -61,6 +61,7 @@ def _about(outcome: Outcome) -> dict[str, Any]:
         "planned": outcome.n_planned,
         "failures": len(outcome.failures),
         "seconds": round(outcome.seconds, 1),
+        "untimed": outcome.n_untimed,
         "wall_seconds": round(outcome.wall_seconds, 1),
         "versions": versions(),
         "remarks": dict(outcome.remarks),
@@ -173,17 +174,20 @@ def _page(outcome: Outcome, store: Store) -> str:
 
 def _sizes(outcome: Outcome) -> str:
     size = "a small version, whose numbers are not the paper's; " if outcome.quick else ""
-    return f"{size}{outcome.n_units} units, {outcome.seconds:.0f} s on one core."
+    time = f"{'at least ' if outcome.n_untimed else ''}{outcome.seconds:.0f} s on one core"
+    return f"{size}{outcome.n_units} units, {time}."
 
 
 def _html_table(outcome: Outcome) -> str:
-    head = "".join(f"<th scope=col>{name}</th>" for name in ("cell", *CELL_COLUMNS))
+    shown = [cell for cell in outcome.cells if outcome.experiment.tabulated(cell.labels)]
+    printed = any(cell.published is not None for cell in shown)
+    columns = slice(None) if printed else slice(1, 2)  # ours alone, where nothing is printed
+    head = "".join(f"<th scope=col>{name}</th>" for name in ("cell", *CELL_COLUMNS[columns]))
     lines = [
         f"<tr><th scope=row>{html.escape(cell_label(cell))}</th>"
-        + "".join(f"<td>{html.escape(text)}</td>" for text in cell_texts(cell))
+        + "".join(f"<td>{html.escape(text)}</td>" for text in cell_texts(cell)[columns])
         + "</tr>"
-        for cell in outcome.cells
-        if outcome.experiment.tabulated(cell.labels)
+        for cell in shown
     ]
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 

@@ -68,7 +68,7 @@ def tell_about(outcomes: Sequence[Sequence[Outcome]], who: str) -> list[str]:
         raise ValueError(f"{flat[0].problem} (So it is with every setting, in every fold.)")
     if all(o.problem or o.unmeasured for o in flat):
         first = next(o.unmeasured for o in flat if o.unmeasured)
-        raise ValueError(f"the target could not be measured in any fold: {first}.")
+        raise ValueError(f"the target could not be measured in any fold: {first.rstrip('.')}.")
     found: list[str] = []
     for field, what in (
         ("problem", "could not be fitted, which rules their settings out"),

@@ -400,6 +400,11 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         if is_count(self.cv) and self.cv < 2:
             raise ValueError(f"cv must be at least 2 folds; got {self.cv}.")
         settings = list(ParameterGrid(self.param_grid))
+        if not settings:
+            raise ValueError(
+                f"param_grid={self.param_grid!r} holds no setting to try: give a dict of parameter "
+                "names and values."
+            )
         for setting in settings:
             candidate(self.estimator, setting)  # unknown names are told before anything is computed
         front, final = requests(self.estimator)

@@ -24,6 +24,7 @@ from fairpca.metrics import (
     mmd_permutation_test,
 )
 from fairpca.report.by_rank import RankCurves, prefixes, rank_curves
+from fairpca.report.certificate import certificate
 from fairpca.report.loadings import communalities
 from fairpca.report.result import MethodResult, Settings
 from fairpca.report.timed_fit import timed_fit
@@ -111,7 +112,8 @@ class Bench:
             if method is PLAIN:
                 raise ValueError(fitted.problem)
             return replace(empty, problem=fitted.problem)
-        told = replace(empty, seconds=fitted.seconds, remark=" ".join(fitted.warnings))
+        remark = " ".join([*fitted.warnings, *_unproved(fitted.model)])
+        told = replace(empty, seconds=fitted.seconds, remark=remark)
         return self._described(told, fitted.model)
 
     @property
@@ -152,7 +154,8 @@ class Bench:
 
     def judge(self, result: MethodResult, model: Any) -> MethodResult:
         """Measure a model that is fitted already; `result` holds what else is known of it."""
-        return self._described(result, model)
+        remark = " ".join([result.remark, *_unproved(model)]).strip()
+        return self._described(replace(result, remark=remark), model)
 
     def prefix_curves(self, name: str, model: Any) -> RankCurves:
         """Measure the first 1, 2, … components of a model that is fitted already."""
@@ -242,6 +245,12 @@ class Bench:
             pos_label=self.settings.pos_label,
             random_state=self.settings.seed,
         )
+
+
+def _unproved(model: Any) -> list[str]:
+    """Say that the optimum is not proved; nothing where it is, or where there is none to prove."""
+    told = certificate(model)
+    return [f"Optimum {told}."] if told is not None and told.startswith("not") else []
 
 
 def _share_of_coordinates(

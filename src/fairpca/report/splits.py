@@ -115,14 +115,19 @@ def check_sizes(groups: Groups, n_rows: int, settings: Settings) -> None:
 def collected_warnings() -> Iterator[list[str]]:
     """Collect warnings once each, and issue them again at the end."""
     notes: list[str] = []
+    issued: list[Any] = []
 
     def keep(message: Any, category: type[Warning], *args: Any, **kwargs: Any) -> None:
-        if not issubclass(category, DeprecationWarning | FutureWarning):
-            notes.extend([str(message)] if str(message) not in notes else [])
+        if (
+            not issubclass(category, DeprecationWarning | FutureWarning)
+            and str(message) not in notes
+        ):
+            notes.append(str(message))
+            issued.append(message)  # not its text alone: advice is worded by who shows it
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = keep
         yield notes
-    for text in notes:
-        warnings.warn(text, UserWarning, stacklevel=4)
+    for message in issued:
+        warnings.warn(message, stacklevel=4)

@@ -16,7 +16,7 @@ from scipy.linalg.blas import get_blas_funcs
 
 from fairpca.data.array_library import library_of
 from fairpca.solvers.array_kernels import project_out, qr_columns, second_moment_products
-from fairpca.summaries.base import Floats, held_bytes
+from fairpca.summaries.base import Cells, Floats, GroupSummary, held_bytes
 from fairpca.summaries.blocks import dense_rows, weighted_sums
 from fairpca.summaries.orthonormal import orthonormalise
 
@@ -24,6 +24,8 @@ __all__ = ["BlockProducts", "orthonormal_columns", "subtract_span"]
 
 _CACHE_BYTES = 8 * 2**20
 _MIN_ROWS = 256
+_NARROW = 16
+_MIN_ROWS_IN_PLACE = 2048
 
 
 @dataclass(eq=False)
@@ -66,7 +68,44 @@ class BlockProducts:
             np.zeros(n_sides, dtype=np.int64),
         )
 
-    def add(self, X: Any, V: NDArray[Any], side_weights: Floats | None) -> None:
+    def add_cells(
+        self,
+        cells: Cells,
+        V: NDArray[Any],
+        sides: NDArray[np.bool_] | None,
+        moments: GroupSummary | None = None,
+    ) -> None:
+        """Add rows that are split into cells, in place.
+
+        Parameters
+        ----------
+        cells : Cells
+            The rows.
+        V : ndarray of shape (n_features, width), Fortran order
+            The same for all rows of a block.
+        sides : ndarray of bool, shape (n_sides, n_cells), or None
+            Which cells make up each side; None for one side of all of them.
+        moments : GroupSummary, optional
+            The same rows' first moments, which spare another sweep over the rows.
+        """
+        w = cells.sample_weight
+        weights: Any = None if w is None else w[None, :]
+        if sides is not None:
+            weights = sides[:, cells.codes] * (1.0 if w is None else w)
+        sums: Floats | None = None
+        if moments is not None:
+            totals = moments.weights[:, None] * (moments.means + (moments.origin - self.origin))
+            chosen = np.ones((1, len(totals))) if sides is None else sides.astype(np.float64)
+            sums = chosen @ totals
+        self.add(cells.X, V, weights, sums)
+
+    def add(
+        self,
+        X: Any,
+        V: NDArray[Any],
+        side_weights: Floats | None,
+        sums: Floats | None = None,
+    ) -> None:
         """Add rows, in place.
 
         Parameters
@@ -77,14 +116,16 @@ class BlockProducts:
             The same for all rows of a block.
         side_weights : ndarray of shape (n_sides, n_rows) or None
             Weight of each row on each side; None for one side and weights of one.
+        sums : ndarray of shape (n_sides, n_features), optional
+            Σ w (x − o) of each side, where they are known.
         """
         if library_of(X) is not None:
             rows = max(_piece_rows(V), V.shape[1])
-            products, sums = second_moment_products(X, V, self.origin, side_weights, rows=rows)
+            products, found = second_moment_products(X, V, self.origin, side_weights, rows=rows)
             self.products += products
-            self.sums += sums
+            self.sums += found if sums is None else sums
         else:
-            self._add_rows(X, V, side_weights)
+            self._add_rows(X, V, side_weights, sums)
         if side_weights is None:
             self.weights += X.shape[0]
             self.counts += X.shape[0]
@@ -92,7 +133,9 @@ class BlockProducts:
             self.weights += side_weights.sum(axis=1)
             self.counts += np.count_nonzero(side_weights, axis=1)
 
-    def _add_rows(self, X: Any, V: NDArray[Any], side_weights: Floats | None) -> None:
+    def _add_rows(
+        self, X: Any, V: NDArray[Any], side_weights: Floats | None, sums: Floats | None
+    ) -> None:
         (gemm,) = get_blas_funcs(("gemm",), (self.products,))
         for start, rows in _pieces(X, self.origin, V):
             weights = np.ones((1, len(rows)), dtype=V.dtype)
@@ -100,8 +143,16 @@ class BlockProducts:
             if side_weights is not None:
                 weights = side_weights[:, start : start + len(rows)].astype(V.dtype)
                 scores = np.concatenate([(scores.T * w).T for w in weights], axis=1)
-            self.products = gemm(1.0, rows.T, scores, beta=1.0, c=self.products, overwrite_c=True)
-            self.sums += weighted_sums(weights, rows)
+            if scores.shape[1] <= _NARROW:  # the long side last: BLAS cuts it better
+                self.products += gemm(1.0, scores, rows.T, trans_a=1, trans_b=1).T
+            else:
+                self.products = gemm(
+                    1.0, rows.T, scores, beta=1.0, c=self.products, overwrite_c=True
+                )
+            if sums is None:
+                self.sums += weighted_sums(weights, rows)
+        if sums is not None:
+            self.sums += sums
 
     def merge(self, other: BlockProducts) -> None:
         """Add the sums over other rows, about the same origin, in place."""
@@ -177,15 +228,18 @@ def _pieces(X: Any, origin: Floats, V: NDArray[Any]) -> Iterator[tuple[int, NDAr
     rows = _piece_rows(V)
     as_it_is = isinstance(X, np.ndarray) and X.dtype == V.dtype and not origin.any()
     if as_it_is:
-        rows = max(rows, width)  # the sums are read and written once per piece
+        # Products are read and written once per piece; scores are all that a longer one costs.
+        rows = max(rows, width, _MIN_ROWS_IN_PLACE)
         for start in range(0, X.shape[0], rows):
             yield start, np.ascontiguousarray(X[start : start + rows])
         return
+    # A large offset is taken off before precision is given up.
+    precision = V.dtype if X.dtype == V.dtype else np.float64
     buffer = np.empty((min(rows, X.shape[0]), d), dtype=V.dtype)
     for start in range(0, X.shape[0], rows):
         raw = dense_rows(X, slice(start, start + rows))
         piece = buffer[: len(raw)]
-        np.subtract(raw, origin, out=piece, casting="unsafe", dtype=np.float64)
+        np.subtract(raw, origin, out=piece, casting="unsafe", dtype=precision)
         yield start, piece
 
 

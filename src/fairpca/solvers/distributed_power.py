@@ -191,14 +191,10 @@ def _sum_piece(
     with np.errstate(over="ignore", invalid="ignore"):  # looked at below
         first = None if empty is None else empty.add_cells(cells)
         for job in jobs:
-            sums, w = job.zeros(), cells.sample_weight
-            weights = None if w is None else w[None, :]
+            sums, sides = job.zeros(), None
             if job.sides is not None:
-                inside = np.array(
-                    [[cell_id(key) in side for key in cells.keys] for side in job.sides]
-                )
-                weights = inside[:, cells.codes] * (1.0 if w is None else w)
-            sums.add(cells.X, job.V, weights)
+                sides = np.array([[cell_id(key) in s for key in cells.keys] for s in job.sides])
+            sums.add_cells(cells, job.V, sides, first)
             products.append(sums)
     finite = first is None or first.is_finite()
     if not (finite and all(np.isfinite(s.sums).all() for s in products)):

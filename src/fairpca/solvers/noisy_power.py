@@ -106,19 +106,19 @@ class NoisyPower:
         cells = split_into_cells(X, groups, sample_weight, stratum)
         start, n = 0, len(cells.codes)
         # A batch that is one piece shows in its sums whether it is finite, at no cost.
-        one_piece = self.counting and n > 0 and self._piece_end(cells, 0) == n
+        one_piece = n > 0 and self._piece_end(cells, 0) == n
         if not (one_piece or all_finite(X, squares=True)):
             return False
         while start < n:
             stop = self._piece_end(cells, start)
             piece = cells.between(start, stop)
-            if self.counting:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    first = self.first.add_cells(piece)
-                if one_piece and not first.is_finite():
-                    return False
-                self.first = first
-            self._add(piece)
+            with np.errstate(over="ignore", invalid="ignore"):
+                moments = GroupSketch.empty(self.n_features, rank=0).add_cells(piece)
+                first = self.first.merge(moments) if self.counting else self.first
+            if one_piece and not (moments.is_finite() and first.is_finite()):
+                return False
+            self.first = first
+            self._add(piece, moments)
             self.block_rows += stop - start
             if self.block_complete:
                 self._close()
@@ -314,15 +314,10 @@ class NoisyPower:
         chosen: NDArray[np.bool_] = (index >= 0) & mask[index]
         return chosen
 
-    def _add(self, cells: Cells) -> None:
-        w = cells.sample_weight
+    def _add(self, cells: Cells, moments: GroupSketch) -> None:
         for sums, V, masks in self.begin_sums(len(cells.codes)):
-            weights = None if w is None else w[None, :]
-            if masks is not None:
-                sides = [self._in_batch(mask, cells)[cells.codes] for mask in masks]
-                weights = np.array(sides, dtype=float)
-                weights *= 1.0 if w is None else w
-            sums.add(cells.X, V, weights)
+            sides = None if masks is None else np.array([self._in_batch(m, cells) for m in masks])
+            sums.add_cells(cells, V, sides, moments)
 
     def begin_sums(
         self, n_rows: int
@@ -369,7 +364,7 @@ class NoisyPower:
         total = self.first.covariance().trace()
         if not self.settings.center or mean @ mean <= _NEAR * total:
             return np.zeros(self.n_features)
-        return self.first.origin
+        return self.first.origin.astype(self.dtype).astype(np.float64)
 
     def _mean(self, cells: NDArray[np.bool_], origin: Floats) -> Floats:
         """Mean of all rows so far less the origin of sums; zero where it is assumed so."""

@@ -29,7 +29,9 @@ __all__ = [
     "QuadraticForm",
     "SymmetricForm",
     "cell_id",
+    "check_same_attributes",
     "held_bytes",
+    "levels_of",
     "merge_keys",
     "split_into_cells",
 ]
@@ -103,10 +105,7 @@ class GroupSummary(ABC):
 
     def levels(self, attribute: str) -> tuple[Label, ...]:
         """Return the attribute's labels that have rows, sorted."""
-        position = self.attributes.index(attribute)
-        own = [key[position] for key in self.keys if key[position] is not None]
-        distinct = {label_key(label): label for label in own}
-        return sorted_labels(distinct.values())
+        return levels_of(attribute, self.attributes, self.keys)
 
     def cells(self, attribute: str, levels: Sequence[Label]) -> Mask:
         """Return the mask of cells whose label of `attribute` is one of `levels`."""
@@ -229,6 +228,23 @@ class QuadraticForm:
 def cell_id(key: CellKey) -> CellId:
     """Return what tells cells apart in a dictionary: labels by value, but True is not 1."""
     return tuple(map(label_key, key))
+
+
+def levels_of(
+    attribute: str, attributes: Sequence[str], keys: Sequence[CellKey]
+) -> tuple[Label, ...]:
+    """Return an attribute's labels among the keys of cells, sorted; none without keys."""
+    if not keys:
+        return ()
+    position = attributes.index(attribute)
+    own = [key[position] for key in keys if key[position] is not None]
+    return sorted_labels({label_key(label): label for label in own}.values())
+
+
+def check_same_attributes(first: Sequence[str], second: Sequence[str]) -> None:
+    """Raise ValueError if two sets of rows are split by different attributes."""
+    if first != second:
+        raise ValueError(f"cannot merge summaries of attributes {first} and {second}.")
 
 
 def merge_keys(

@@ -15,8 +15,10 @@ from fairpca.summaries.base import Floats
 
 __all__ = [
     "REFERENCE_ROWS",
+    "cell_indicator",
     "cell_sums",
     "centered_blocks",
+    "centered_tiles",
     "dense_rows",
     "reference_point",
     "weight_rows",
@@ -26,7 +28,9 @@ __all__ = [
 # A block of rows in flight fits the cache, and is long enough for full BLAS speed.
 _BLOCK_BYTES = 2 * 2**20
 _MIN_BLOCK_ROWS = 512
-_FEW = 4
+_TILE_BYTES = 2**20
+_TILE_COLUMNS = 4096
+_FEW, _DENSE_CELLS = 4, 16
 REFERENCE_ROWS = 1024
 
 
@@ -42,19 +46,13 @@ def reference_point(X: Any, rows: NDArray[np.intp] | slice) -> Floats:
 
 
 def centered_blocks(
-    X: Any,
-    rows: NDArray[np.intp],
-    reference: Floats,
-    *,
-    min_rows: int = _MIN_BLOCK_ROWS,
-    dtype: Any = np.float64,
+    X: Any, rows: NDArray[np.intp], reference: Floats
 ) -> Iterator[tuple[NDArray[np.intp], Floats]]:
     """Yield row numbers and a copy of those rows less the reference; a reused buffer."""
     d = X.shape[1]
-    size = max(min_rows, _BLOCK_BYTES // (np.dtype(dtype).itemsize * max(d, 1)))
-    buffer = np.empty((min(size, len(rows)), d), dtype=dtype)
+    size = max(_MIN_BLOCK_ROWS, _BLOCK_BYTES // (8 * max(d, 1)))
+    buffer = np.empty((min(size, len(rows)), d))
     contiguous = len(rows) == X.shape[0]
-    reference = reference.astype(dtype)
     for start in range(0, len(rows), size):
         chosen = rows[start : start + size]
         block = buffer[: len(chosen)]
@@ -64,8 +62,33 @@ def centered_blocks(
             raw = np.take(X, chosen, axis=0, out=block, mode="clip")  # spares a fresh copy
         else:
             raw = dense_rows(X, chosen)
-        np.subtract(raw, reference, out=block, dtype=dtype)
+        np.subtract(raw, reference, out=block, dtype=np.float64)
         yield chosen, block
+
+
+def centered_tiles(X: Any, reference: NDArray[Any]) -> Iterator[tuple[slice, slice, NDArray[Any]]]:
+    """Yield all of X less the reference, in pieces that stay in the cache; a reused buffer.
+
+    Yields
+    ------
+    rows, columns : slice
+        Which piece of X it is.
+    tile : ndarray
+        In the precision of the reference.
+    """
+    n, d = X.shape
+    dtype = reference.dtype
+    # What is not dense yet is made so for whole rows.
+    width = max(1, min(d, _TILE_COLUMNS) if isinstance(X, np.ndarray) else d)
+    height = max(8, _TILE_BYTES // (dtype.itemsize * width))
+    buffer = np.empty(min(height, n) * width, dtype=dtype)
+    for top in range(0, n, height):
+        raw = dense_rows(X, slice(top, top + height))
+        for left in range(0, d, width):
+            part = raw[:, left : left + width]
+            tile = buffer[: part.size].reshape(part.shape)
+            np.subtract(part, reference[left : left + width], out=tile, dtype=dtype)
+            yield slice(top, top + len(part)), slice(left, left + width), tile
 
 
 def weight_rows(block: Floats, weights: Floats | None) -> Floats:
@@ -88,21 +111,32 @@ def weighted_sums(weights: NDArray[Any], block: NDArray[Any]) -> NDArray[Any]:
     wait at full speed on the cores that the other needs: twice the time on two cores.
     """
     gemm, gemv = get_blas_funcs(("gemm", "gemv"), (block,))
-    if len(weights) <= _FEW and len(block) < block.shape[1]:  # gemm would not be worth packing
+    cached = block.nbytes <= _TILE_BYTES
+    if len(weights) <= _FEW and len(block) < block.shape[1] and not cached:  # spares packing
         return np.stack([gemv(1.0, block.T, w) for w in weights])
     product: NDArray[Any] = gemm(1.0, block.T, weights.T)
     return product.T
 
 
-def cell_sums(
-    block: Floats, codes: NDArray[np.intp], n_cells: int, weights: Floats | None
-) -> Floats:
+def cell_indicator(
+    codes: NDArray[np.intp], n_cells: int, weights: Floats | None, dtype: Any = np.float64
+) -> Any:
+    """Return each row's weight in the place of its cell, shape (n_cells, n_rows); see `cell_sums`.
+
+    A dense product is the faster one while this matrix is thin, and a sparse one then.
+    """
+    values = (np.ones(len(codes)) if weights is None else weights).astype(dtype)
+    places = codes, np.arange(len(codes))
+    if n_cells > _DENSE_CELLS:
+        return scipy.sparse.csr_array((values, places), (n_cells, len(codes)))
+    indicator = np.zeros((n_cells, len(codes)), dtype=dtype)
+    indicator[places] = values
+    return indicator
+
+
+def cell_sums(indicator: Any, block: NDArray[Any]) -> NDArray[Any]:
     """Return each cell's weighted sum of rows, shape (n_cells, n_features)."""
-    values = (np.ones(len(codes)) if weights is None else weights).astype(block.dtype)
-    if n_cells <= 16:  # a dense product is faster while the indicator is this thin
-        indicator = np.zeros((n_cells, len(codes)), dtype=block.dtype)
-        indicator[codes, np.arange(len(codes))] = values
+    if isinstance(indicator, np.ndarray):
         return weighted_sums(indicator, block)
-    sparse = scipy.sparse.csr_array((values, (codes, np.arange(len(codes)))), (n_cells, len(codes)))
-    sums: Floats = sparse @ block
+    sums: NDArray[Any] = indicator @ block
     return sums

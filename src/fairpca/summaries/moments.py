@@ -20,11 +20,13 @@ from fairpca.summaries.base import (
     Cells,
     Floats,
     GroupSummary,
+    check_same_attributes,
     merge_keys,
     split_into_cells,
 )
 from fairpca.summaries.blocks import (
     REFERENCE_ROWS,
+    cell_indicator,
     cell_sums,
     centered_blocks,
     reference_point,
@@ -118,9 +120,13 @@ class GroupMoments(GroupSummary):
         resolution : {"cells", "pooled"}
             Whether to keep a scatter per cell or only the pooled one.
         """
-        cells = split_into_cells(X, groups, sample_weight, stratum)
+        return cls.from_cells(split_into_cells(X, groups, sample_weight, stratum), resolution)
+
+    @classmethod
+    def from_cells(cls, cells: Cells, resolution: Resolution = "cells") -> GroupMoments:
+        """Summarise rows that are already split into cells."""
         if not cells.keys:
-            return cls.empty(X.shape[1], cells.attributes, resolution)
+            return cls.empty(cells.X.shape[1], cells.attributes, resolution)
         with np.errstate(over="ignore", invalid="ignore"):  # the caller checks `is_finite`
             accumulate = _scatter_by_cell if resolution == "cells" else _scatter_pooled
             origin, means, scatter = accumulate(cells)
@@ -144,10 +150,11 @@ class GroupMoments(GroupSummary):
         stratum: Attribute | None = None,
     ) -> GroupMoments:
         """Return the summary with a block of rows added; see `from_rows`."""
-        block = GroupMoments.from_rows(
-            X, groups, sample_weight, stratum=stratum, resolution=self.resolution
-        )
-        return self.merge(block)
+        return self.add_cells(split_into_cells(X, groups, sample_weight, stratum))
+
+    def add_cells(self, cells: Cells) -> GroupMoments:
+        """Return the summary with rows added that are already split into cells."""
+        return self.merge(GroupMoments.from_cells(cells, self.resolution))
 
     def merge(self, other: GroupMoments) -> GroupMoments:
         """Return the summary of both sets of rows.
@@ -243,10 +250,8 @@ class GroupMoments(GroupSummary):
             raise ValueError(
                 f"cannot merge a {self.resolution!r} summary with a {other.resolution!r} one."
             )
-        if self.keys and other.keys and self.attributes != other.attributes:
-            raise ValueError(
-                f"cannot merge summaries of attributes {self.attributes} and {other.attributes}."
-            )
+        if self.keys and other.keys:
+            check_same_attributes(self.attributes, other.attributes)
 
 
 def _scatter_by_cell(cells: Cells) -> tuple[Floats, Floats, Floats]:
@@ -276,7 +281,7 @@ def _scatter_pooled(cells: Cells) -> tuple[Floats, Floats, Floats]:
     sums, scatter = np.zeros((n_cells, d)), np.zeros((1, d, d))
     for chosen, block in centered_blocks(cells.X, np.arange(n), origin):
         w = None if cells.sample_weight is None else cells.sample_weight[chosen]
-        sums += cell_sums(block, cells.codes[chosen], n_cells, w)
+        sums += cell_sums(cell_indicator(cells.codes[chosen], n_cells, w), block)
         _add_gram(weight_rows(block, w), scatter[0])
     means = sums / cells.weights[:, None]
     for weight, mean in zip(cells.weights, means, strict=True):

@@ -21,6 +21,10 @@ _NARROW = 16
 """Columns up to which Householder reflections are used."""
 
 _ROUNDS = 3
+_GRAM_ROWS = 256
+_SMALLEST_POWER = 0.6
+"""Least pivot, as a power of rounding, where the Gram matrix has twice the digits."""
+
 _CLOSE = 8.0
 """Inner products, in units of rounding, of columns that count as orthogonal."""
 
@@ -43,6 +47,8 @@ def orthonormalise(A: NDArray[Any]) -> NDArray[Any]:
     if width <= _NARROW:
         return _householder(A)
     first = _cholesky_step(A)
+    if first is None and A.dtype == np.float32:  # a Gram matrix of more digits may do
+        first = _cholesky_step(A, np.float64)
     if first is None:
         return _by_halves(A)
     second = _cholesky_step(A)
@@ -52,17 +58,22 @@ def orthonormalise(A: NDArray[Any]) -> NDArray[Any]:
     return R
 
 
-def _cholesky_step(A: NDArray[Any]) -> NDArray[Any] | None:
-    """Do A ← A R⁻¹ with RᵀR = AᵀA; return None, and leave A, if that would lose digits."""
-    syrk, trmm = get_blas_funcs(("syrk", "trmm"), (A,))
-    gram = syrk(1.0, A, trans=1).astype(np.float64)  # the upper triangle
+def _cholesky_step(A: NDArray[Any], gram_dtype: Any = None) -> NDArray[Any] | None:
+    """Do A ← A R⁻¹ with RᵀR = AᵀA; return None, and leave A, if that would lose digits.
+
+    A Gram matrix of double precision tells columns apart down to where A itself does: what is lost
+    is then what A R⁻¹ loses, which a second step makes good.
+    """
+    (trmm,) = get_blas_funcs(("trmm",), (A,))
+    gram = _gram(A, A.dtype if gram_dtype is None else gram_dtype).astype(np.float64)
+    smallest = np.finfo(A.dtype).eps ** (0.25 if gram_dtype is None else _SMALLEST_POWER)
     norms = np.sqrt(gram.diagonal())
     if not (np.isfinite(norms).all() and norms.min() > 0):
         return None
     potrf, trtri = get_lapack_funcs(("potrf", "trtri"), (gram,))
     R, failed = potrf(gram / np.outer(norms, norms), lower=0)
     # A pivot is a unit column's distance from the span of those before it.
-    if failed or R.diagonal().min() < np.finfo(A.dtype).eps ** 0.25:
+    if failed or R.diagonal().min() < smallest:
         return None
     inverse, failed = trtri(R)
     if failed:
@@ -71,6 +82,19 @@ def _cholesky_step(A: NDArray[Any]) -> NDArray[Any] | None:
     _store(A, trmm(1.0, inverse, A, side=1, overwrite_b=True))
     scaled: NDArray[Any] = (R * norms).astype(A.dtype)
     return scaled
+
+
+def _gram(A: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Return the upper triangle of AᵀA, summed in another precision a few rows at a time."""
+    (syrk,) = get_blas_funcs(("syrk",), dtype=dtype)
+    if A.dtype == dtype:
+        return np.asarray(syrk(1.0, A, trans=1))
+    gram = np.zeros((A.shape[1],) * 2, dtype, order="F")
+    rows = max(_GRAM_ROWS, A.shape[1])
+    for start in range(0, len(A), rows):
+        piece = np.asfortranarray(A[start : start + rows], dtype=dtype)
+        gram = syrk(1.0, piece, trans=1, beta=1.0, c=gram, overwrite_c=True)
+    return gram
 
 
 def _by_halves(A: NDArray[Any]) -> NDArray[Any]:

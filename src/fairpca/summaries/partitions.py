@@ -269,8 +269,7 @@ def _check_weight(weight: Any, n: int) -> Floats | None:
 
 def nonfinite_error(X: Any, rules: BlockRules, number: int) -> ValueError:
     """Return the error for a block whose sums are not finite."""
-    reason = explain_nonfinite(X, rules.names)
-    return ValueError(f"in block {number} of the rows (both counted from 0): {reason}")
+    return ValueError(explain_nonfinite(X, rules.names, block=number))
 
 
 def _summarise(

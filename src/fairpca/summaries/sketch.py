@@ -7,34 +7,32 @@ most rank ℓ is kept, with 0 ⪯ A − BᵀB ⪯ `lost` · I, a bound that is c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.summaries.base import (
-    CellId,
     CellKey,
     Cells,
     Floats,
     GroupSummary,
     cell_id,
+    check_same_attributes,
     split_into_cells,
 )
-from fairpca.summaries.blocks import (
-    REFERENCE_ROWS,
-    centered_blocks,
-    dense_rows,
-    reference_point,
-    weighted_sums,
-)
-from fairpca.summaries.condensing import SketchRule, nystrom_factor, shorten
+from fairpca.summaries.blocks import REFERENCE_ROWS, reference_point
+from fairpca.summaries.condensing import SketchRule, shorten
 from fairpca.summaries.moments import GroupMoments, Resolution
-from fairpca.summaries.orthonormal import orthonormalise
+from fairpca.summaries.sketch_cells import (
+    CellRows,
+    Parts,
+    SketchCell,
+    first_moments,
+    power_joined,
+)
 
 __all__ = ["GroupSketch", "SketchRule"]
 
@@ -42,7 +40,6 @@ __all__ = ["GroupSketch", "SketchRule"]
 _CAPACITY = {"power": 4, "frequent_directions": 2}
 """Rows a factor may grow to before it is shortened, in multiples of the rank."""
 
-_START_SWEEPS = 3
 _REFERENCE_VALUES = 2**18
 
 
@@ -162,13 +159,14 @@ class GroupSketch(GroupSummary):
         """Return the summary with rows added that are already split into cells."""
         if not cells.keys:
             return self
-        self._check_attributes(cells.attributes)
+        if self.keys:
+            check_same_attributes(self.attributes, cells.attributes)
         sample = min(REFERENCE_ROWS, max(16, _REFERENCE_VALUES // self.n_features))
         block_origin = reference_point(cells.X, slice(sample))
         origin = self.origin if self.keys else block_origin
         parts = self._parts()
         if self.rank == 0:
-            for key, cell in _first_moments(cells, block_origin, block_origin - origin):
+            for key, cell in first_moments(cells, block_origin, block_origin - origin):
                 _, mine = parts.get(cell_id(key), (key, None))
                 whole = cell if mine is None else mine.merged(cell, keep_difference=False)
                 parts[cell_id(key)] = key, whole
@@ -177,8 +175,8 @@ class GroupSketch(GroupSummary):
         bounds = np.cumsum(np.bincount(cells.codes, minlength=len(cells.keys)))[:-1]
         with np.errstate(over="ignore", invalid="ignore"):  # the caller checks `is_finite`
             for key, rows in zip(cells.keys, np.split(order, bounds), strict=True):
-                block = _Rows(cells, rows, block_origin, block_origin - origin)
-                _, part = parts.get(cell_id(key), (key, _Cell.empty(self.n_features)))
+                block = CellRows(cells, rows, block_origin, block_origin - origin)
+                _, part = parts.get(cell_id(key), (key, SketchCell.empty(self.n_features)))
                 parts[cell_id(key)] = key, self._joined(part, block)
         return self._frozen(cells.attributes, parts, origin)
 
@@ -200,7 +198,9 @@ class GroupSketch(GroupSummary):
         for name, (key, cell) in other._parts().items():
             moved = replace(cell, mean=cell.mean + shift)
             _, mine = parts.get(name, (key, None))
-            parts[name] = key, moved if mine is None else self._shortened(mine.merged(moved))
+            if mine is not None:
+                moved = self._shortened(mine.merged(moved, keep_difference=self.rank > 0))
+            parts[name] = key, moved
         return self._frozen(self.attributes, parts, self.origin)
 
     def scaled(self, factor: float) -> GroupSketch:
@@ -263,32 +263,32 @@ class GroupSketch(GroupSummary):
         """Rows a factor may have before it is shortened."""
         return _CAPACITY[self.rule] * self.rank
 
-    def _parts(self) -> _Parts:
-        parts: _Parts = {}
+    def _parts(self) -> Parts:
+        parts: Parts = {}
         for i, (key, factor) in enumerate(zip(self.keys, self.factors, strict=True)):
             sums = int(self.counts[i]), float(self.weights[i]), self.means[i], self.spreads[i]
-            parts[cell_id(key)] = key, _Cell(*sums, factor, float(self.lost[i]))
+            parts[cell_id(key)] = key, SketchCell(*sums, factor, float(self.lost[i]))
         return parts
 
-    def _joined(self, cell: _Cell, block: _Rows) -> _Cell:
+    def _joined(self, cell: SketchCell, block: CellRows) -> SketchCell:
         """Add one cell's rows: in one power step where they are many, else by appending."""
         size = len(block.rows)
         room = self.capacity - len(cell.factor) - 1
         if size > room and self.rule == "power" and size > self.rank:
-            return _power_joined(cell, block, self.rank)
+            return power_joined(cell, block, self.rank)
         step = max(1, self.capacity - self.rank - 1)
         for start in range(0, size, step):
             part = block.part(start, start + step).as_cell()
             cell = part if cell.count == 0 else self._shortened(cell.merged(part))
         return cell
 
-    def _shortened(self, cell: _Cell) -> _Cell:
+    def _shortened(self, cell: SketchCell) -> SketchCell:
         if len(cell.factor) <= self.capacity:
             return cell
         factor, dropped = shorten(cell.factor, self.rank, self.rule)
         return replace(cell, factor=factor, lost=cell.lost + dropped)
 
-    def _frozen(self, attributes: tuple[str, ...], parts: _Parts, origin: Floats) -> GroupSketch:
+    def _frozen(self, attributes: tuple[str, ...], parts: Parts, origin: Floats) -> GroupSketch:
         cells = [cell for _, cell in parts.values()]
         return replace(
             self,
@@ -303,12 +303,6 @@ class GroupSketch(GroupSummary):
             lost=np.array([c.lost for c in cells]),
         )
 
-    def _check_attributes(self, attributes: tuple[str, ...]) -> None:
-        if self.keys and attributes != self.attributes:
-            raise ValueError(
-                f"cannot merge summaries of attributes {self.attributes} and {attributes}."
-            )
-
     def _check_mergeable(self, other: GroupSketch) -> None:
         if self.n_features != other.n_features:
             raise ValueError(
@@ -319,141 +313,5 @@ class GroupSketch(GroupSummary):
                 f"cannot merge a {self.rule!r} sketch of rank {self.rank} with a {other.rule!r} "
                 f"one of rank {other.rank}."
             )
-        if other.keys:
-            self._check_attributes(other.attributes)
-
-
-@dataclass(frozen=True, eq=False)
-class _Cell:
-    """One cell's share of a `GroupSketch`."""
-
-    count: int
-    weight: float
-    mean: Floats
-    spread: Floats
-    factor: Floats
-    lost: float = 0.0
-
-    @classmethod
-    def empty(cls, d: int) -> _Cell:
-        return cls(0, 0.0, np.zeros(d), np.zeros(d), np.zeros((0, d)))
-
-    def merged(self, other: _Cell, *, keep_difference: bool = True) -> _Cell:
-        """Join both; the difference of their means becomes one more row of the factor."""
-        weight = self.weight + other.weight
-        difference = other.mean - self.mean
-        between = np.sqrt(self.weight * other.weight / weight) * difference
-        parts = [self.factor, other.factor] + ([between[None, :]] if keep_difference else [])
-        return _Cell(
-            self.count + other.count,
-            weight,
-            self.mean + difference * (other.weight / weight),
-            self.spread + other.spread + between**2,
-            np.concatenate([p for p in parts if len(p)] or [self.factor]),
-            self.lost + other.lost,
-        )
-
-
-_Parts = dict[CellId, tuple[CellKey, _Cell]]
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows of one cell in a block, read less a reference point near them."""
-
-    cells: Cells
-    rows: NDArray[np.intp]
-    reference: Floats
-    shift: Floats  # reference less the summary's origin
-
-    def part(self, start: int, stop: int) -> _Rows:
-        return replace(self, rows=self.rows[start:stop])
-
-    def as_cell(self) -> _Cell:
-        """Return their cell with the rows themselves, weighted and centred, as factor."""
-        rows = np.subtract(dense_rows(self.cells.X, self.rows), self.reference, dtype=np.float64)
-        w = self._weights(self.rows)
-        weight = float(w.sum())
-        mean = w @ rows / weight
-        rows = np.sqrt(w)[:, None] * (rows - mean)
-        factor = rows[:0] if len(rows) == 1 else rows
-        return _Cell(len(rows), weight, mean + self.shift, (rows**2).sum(axis=0), factor)
-
-    def moments(self, Q: Floats) -> tuple[_Cell, Floats]:
-        """Return their cell without a factor, and the scatter's product with Q."""
-        d = self.cells.X.shape[1]
-        total, squares = np.zeros(d), np.zeros(d)
-        product = np.zeros((d, Q.shape[1]), order="F")
-        (gemm,) = get_blas_funcs(("gemm",), (product,))
-        for chosen, block in centered_blocks(self.cells.X, self.rows, self.reference):
-            w = self._weights(chosen)
-            total += weighted_sums(w[None, :], block)[0]
-            scores = gemm(1.0, block.T, Q, trans_a=1)
-            if self.cells.sample_weight is not None:
-                scores *= w[:, None]
-            product = gemm(1.0, block.T, scores, beta=1.0, c=product, overwrite_c=True)
-            squares += weighted_sums(w[None, :], np.square(block, out=block))[0]
-        weight = float(self._weights(self.rows).sum())
-        mean = total / weight
-        product -= np.outer(total, mean @ Q)
-        spread = np.maximum(squares - total * mean, 0.0)
-        empty = np.zeros((0, d))
-        return _Cell(len(self.rows), weight, mean + self.shift, spread, empty), product
-
-    def mixture(self, size: int) -> Floats:
-        """Random combinations of the rows less their mean, a start for the first power step."""
-        sample = self.rows[: 16 * size]
-        rows = np.subtract(dense_rows(self.cells.X, sample), self.reference, dtype=np.float64)
-        rows -= rows.mean(axis=0)
-        signs = np.random.default_rng(size).standard_normal((size, len(rows)))
-        mixed: Floats = signs @ rows
-        return mixed
-
-    def _weights(self, rows: NDArray[np.intp]) -> Floats:
-        w = self.cells.sample_weight
-        return np.ones(len(rows)) if w is None else w[rows]
-
-
-def _first_moments(
-    cells: Cells, reference: Floats, shift: Floats
-) -> Iterator[tuple[CellKey, _Cell]]:
-    """Yield each cell's mean and column variances, from one sweep over its rows.
-
-    Single-precision rows are summed in single precision a few at a time, about a point near them:
-    that loses no more than the rows themselves have.
-    """
-    d = cells.X.shape[1]
-    dtype = np.float32 if cells.X.dtype == np.float32 else np.float64
-    rounded = reference.astype(dtype).astype(np.float64)
-    shift = shift + (rounded - reference)
-    order = np.argsort(cells.codes, kind="stable")
-    bounds = np.cumsum(np.bincount(cells.codes, minlength=len(cells.keys)))[:-1]
-    for i, (key, rows) in enumerate(zip(cells.keys, np.split(order, bounds), strict=True)):
-        total, squares = np.zeros(d), np.zeros(d)
-        for chosen, block in centered_blocks(cells.X, rows, rounded, min_rows=8, dtype=dtype):
-            w = np.ones(len(chosen)) if cells.sample_weight is None else cells.sample_weight[chosen]
-            total += weighted_sums(w[None, :].astype(dtype), block)[0]
-            squares += weighted_sums(w[None, :].astype(dtype), np.square(block, out=block))[0]
-        weight = float(cells.weights[i])
-        mean = total / weight
-        spread = np.maximum(squares - total * mean, 0.0)
-        yield key, _Cell(len(rows), weight, mean + shift, spread, np.zeros((0, d)))
-
-
-def _power_joined(cell: _Cell, block: _Rows, rank: int) -> _Cell:
-    """Join rows by a power step on history plus block, from the history's own basis."""
-    sweeps = 1
-    if len(cell.factor) >= rank:
-        start = shorten(cell.factor, rank, "power")[0]
-    else:
-        start, sweeps = np.concatenate([cell.factor, block.mixture(rank)])[-rank:], _START_SWEEPS
-    for _ in range(sweeps):
-        # Columns of a deficient start are completed at random, so that Q has them all.
-        Q = start.T.copy("F")
-        orthonormalise(Q)
-        moments, product = block.moments(Q)
-        joined = cell.merged(moments)
-        product += joined.factor.T @ (joined.factor @ Q)
-        start = nystrom_factor(product, Q)
-    dropped = moments.spread.sum() + (joined.factor**2).sum() - (start**2).sum()
-    return replace(joined, factor=start, lost=joined.lost + max(0.0, float(dropped)))
+        if self.keys and other.keys:
+            check_same_attributes(self.attributes, other.attributes)

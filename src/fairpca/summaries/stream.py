@@ -7,19 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.data.groups import Attribute, Groups
-from fairpca.summaries.base import Floats
+from fairpca.data.groups import Attribute, Groups, Label
+from fairpca.summaries.base import Floats, levels_of, split_into_cells
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
+from fairpca.summaries.waiting import WaitingRows, sum_of_squares
 
 __all__ = ["SummaryStream"]
 
-_SMALL_BATCH = 256
+_BLOCK_BYTES = 8 * 2**20
+_BLOCK_ROWS, _LEAST_ROWS = 2048, 256
 
 
 @dataclass(eq=False)
 class SummaryStream:
-    """A summary of all rows so far; small batches wait as rows, where d × d sums would cost more.
+    """A summary of all rows so far; rows of small batches wait until a step is worth its cost.
 
     Parameters
     ----------
@@ -27,18 +29,25 @@ class SummaryStream:
         Where rows go; usually empty.
     decay : float
         Factor in (0, 1] by which the weight of all earlier rows shrinks with each row.
-    waiting : GroupSketch
-        Rows of small batches that d × d moments do not hold yet.
+    waiting : WaitingRows
+        Rows that came after those of the summary; fewer than twice `block_rows`.
     """
 
     summary: GroupMoments | GroupSketch
     decay: float
-    waiting: GroupSketch
+    waiting: WaitingRows
 
     @classmethod
     def into(cls, summary: GroupMoments | GroupSketch, *, decay: float = 1.0) -> SummaryStream:
         """Return the stream that starts with this summary."""
-        return cls(summary, decay, _nothing(summary))
+        return cls(summary, decay, WaitingRows.none(summary.n_features))
+
+    @property
+    def block_rows(self) -> int:
+        """Rows that are worth a step: it costs the more, the more a summary holds."""
+        summary = self.summary
+        least = 4 * summary.rank if isinstance(summary, GroupSketch) else _LEAST_ROWS
+        return max(least, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * max(1, summary.n_features))))
 
     def absorb(
         self,
@@ -59,31 +68,38 @@ class SummaryStream:
         if self.decay < 1:
             ages = self.decay ** np.arange(n - 1, -1, -1, dtype=np.float64)
             sample_weight = ages if sample_weight is None else ages * sample_weight
-        small = n < _SMALL_BATCH and isinstance(self.summary, GroupMoments)
-        target: GroupMoments | GroupSketch = self.waiting if small else self.summary
-        faded = target if self.decay == 1 else target.scaled(self.decay**n)
-        updated = faded.update(X, groups, sample_weight, stratum=stratum)
-        if not updated.is_finite():
+        cells = split_into_cells(X, groups, sample_weight, stratum)
+        summary, waiting, fade = self.summary, self.waiting, self.decay**n
+        small = len(cells.codes) < self.block_rows
+        full = waiting.age > 0 and not (small and waiting.n_rows < self.block_rows)
+        squares = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+            if full:
+                summary = self.current()
+            if small:
+                squares = sum_of_squares(cells) + (0.0 if full else fade * waiting.squares)
+            else:
+                summary = self._faded(summary, n).add_cells(cells)
+        changed = summary is not self.summary
+        if not np.isfinite(4 * squares) or (changed and not summary.is_finite()):
             return False
-        if self.decay < 1 and isinstance(self.summary, GroupMoments):
-            self.summary = self.summary.scaled(self.decay**n)
-            self.waiting = self.waiting.scaled(self.decay**n)
-        if not small:
-            self.summary = updated
-        elif isinstance(updated, GroupSketch):
-            self.waiting = updated
-            if updated.counts.sum() > _SMALL_BATCH:
-                self.summary, self.waiting = self.current(), _nothing(self.summary)
+        self.summary = summary
+        if full:
+            waiting.clear()
+        if small:
+            waiting.add(cells, n, fade=fade, squares=squares)
         return True
 
     def current(self) -> GroupMoments | GroupSketch:
         """Return the summary of all rows so far; the stream is as before."""
-        if not (isinstance(self.summary, GroupMoments) and self.waiting.keys):
+        if not self.waiting.age:
             return self.summary
-        return self.summary.merge(self.waiting.to_moments(self.summary.resolution))
+        return self._faded(self.summary, self.waiting.age).add_cells(self.waiting.cells())
 
+    def levels(self, attribute: str) -> tuple[Label, ...]:
+        """Return the attribute's labels that have rows so far, sorted."""
+        keys = self.summary.keys + self.waiting.keys
+        return levels_of(attribute, self.waiting.attributes or self.summary.attributes, keys)
 
-def _nothing(summary: GroupMoments | GroupSketch) -> GroupSketch:
-    # Twice as many rows as may wait fit before a factor is shortened, so that none ever is.
-    rank = _SMALL_BATCH if isinstance(summary, GroupMoments) else 0
-    return GroupSketch.empty(summary.n_features, rank=rank, rule="frequent_directions")
+    def _faded(self, summary: GroupMoments | GroupSketch, n: int) -> GroupMoments | GroupSketch:
+        return summary if self.decay == 1 else summary.scaled(self.decay**n)

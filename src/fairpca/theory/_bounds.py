@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf, log, sqrt
 
+from fairpca.estimators.parameters import check_positive
 from fairpca.theory._constants import ProblemConstants
 
 __all__ = ["SampleComplexity", "pca_block_size", "sample_complexity", "unfair_block_size"]
@@ -69,13 +70,13 @@ def unfair_block_size(
     >>> round(twice / b, 12)
     2.0
     """
-    _check(epsilon=epsilon, delta=delta)
+    _check(constant, epsilon=epsilon, delta=delta)
     c = constants
     if c.unfair_gap <= 0:
         return inf
     d, m, p = c.n_features, c.n_unfair, c.smallest_share
     noise = _accuracy(d, m, epsilon, delta) * c.variance / (c.unfair_gap**2 * p)
-    return constant * (noise + c.deviation**2 / (c.variance * p) * log(d / delta))
+    return constant * (noise + _ratio(c.deviation**2, c.variance * p) * log(d / delta))
 
 
 def pca_block_size(
@@ -99,13 +100,13 @@ def pca_block_size(
     >>> half < tenth
     True
     """
-    _check(epsilon=epsilon, delta=delta)
+    _check(constant, epsilon=epsilon, delta=delta)
     c = constants
     if c.component_gap <= 0:
         return inf
     d, k, spread = c.n_features, c.n_components, c.variance + c.second_moment**2
     noise = _accuracy(d, k, epsilon, delta) * spread / c.component_gap**2
-    return constant * (noise + c.deviation**2 / spread * log(d / delta))
+    return constant * (noise + _ratio(c.deviation**2, spread) * log(d / delta))
 
 
 def sample_complexity(
@@ -147,9 +148,8 @@ def sample_complexity(
     >>> bound.alpha, bound.total == bound.unfair_rows + bound.component_rows
     (5.0, True)
     """
-    _check(epsilon=epsilon_fairness, delta=delta)
-    if epsilon_optimality <= 0:
-        raise ValueError(f"epsilon_optimality must be positive; got {epsilon_optimality!r}.")
+    _check(constant, epsilon_fairness=epsilon_fairness, delta=delta)
+    check_positive("epsilon_optimality", epsilon_optimality)
     c = constants
     d, k, m, V = c.n_features, c.n_components, c.n_unfair, c.second_moment
     if c.unfair_gap <= 0 or c.component_gap <= 0:
@@ -162,13 +162,14 @@ def sample_complexity(
     alpha, means = 1.0, 0.0
     if c.residual_gap > 0:
         alpha += (c.mean_gap / c.residual_gap) ** 2
-        means = c.sub_gaussian**2 / (c.smallest_share * c.residual_gap**2 * eta**2)
-    unfair = c.variance / c.unfair_gap**3 * (d * m / delta**2 + alpha / eta**2)
-    unfair += c.deviation**2 / (c.variance * c.unfair_gap)
+        means = _ratio(c.sub_gaussian**2, c.smallest_share * c.residual_gap**2 * eta**2)
+    unfair = c.variance / c.unfair_gap**3 * (_ratio(d * m, delta**2) + _ratio(alpha, eta**2))
+    unfair += _ratio(c.deviation**2, c.variance * c.unfair_gap)
     spread = c.variance + V**2
     components = spread / c.component_gap**3
-    components *= d * k / delta**2 + (k * V / epsilon_optimality) ** 2
-    components += c.deviation**2 / (c.component_gap * spread)
+    share = k * V / epsilon_optimality  # not squared by **, which does not overflow to infinity
+    components *= _ratio(d * k, delta**2) + share * share
+    components += _ratio(c.deviation**2, c.component_gap * spread)
     return SampleComplexity(
         constant * (c.unfair_value / c.smallest_share * unfair + means),
         constant * c.component_value * components,
@@ -178,11 +179,20 @@ def sample_complexity(
 
 
 def _accuracy(d: int, columns: int, epsilon: float, delta: float) -> float:
-    start = d * columns / delta**2 * log(columns / delta)
-    return start + log(d / delta) / epsilon**2
+    start = _ratio(d * columns * log(columns / delta), delta**2)
+    return start + _ratio(log(d / delta), epsilon**2)
 
 
-def _check(**values: float) -> None:
+def _ratio(above: float, below: float) -> float:
+    """Return a quotient that is 0 for 0 above, and infinite where what is below vanishes."""
+    if above == 0:
+        return 0.0
+    return above / below if below else inf
+
+
+def _check(constant: float, **values: float) -> None:
+    check_positive("constant", constant)
     for name, value in values.items():
-        if not 0 < value < 1:
+        check_positive(name, value)
+        if not value < 1:
             raise ValueError(f"{name} must be in (0, 1); got {value!r}.")

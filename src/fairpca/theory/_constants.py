@@ -13,7 +13,8 @@ import scipy.linalg
 from sklearn.utils.validation import check_array
 
 from fairpca.data.groups import Groups, encode_groups
-from fairpca.data.matrix import as_matrix, index_of
+from fairpca.data.matrix import all_finite, as_matrix, explain_nonfinite, index_of
+from fairpca.estimators.parameters import check_positive_count
 from fairpca.solvers.moment_matching import unfair_subspace
 from fairpca.summaries.base import Floats
 from fairpca.summaries.contrasts import one_versus_rest
@@ -23,6 +24,12 @@ __all__ = ["ProblemConstants", "problem_constants"]
 
 _NEWTON_STEPS = 60
 _ZERO = 1e-12
+_POWERS = (1e-75, 1e75)
+"""Between these, fourth powers and their sums neither vanish nor overflow."""
+
+_NOT_NEGATIVE = (
+    "sub_gaussian", "second_moment", "deviation", "variance", "mean_gap", "residual_gap",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,25 @@ class ProblemConstants:
     unfair_values: tuple[float, ...]
     component_values: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        """Refuse what no data can have."""
+        d = self.n_features
+        for name in ("n_features", "n_components", "n_unfair"):
+            check_positive_count(name, getattr(self, name))
+        if max(self.n_components, self.n_unfair) >= d:
+            raise ValueError(
+                f"n_components={self.n_components} and n_unfair={self.n_unfair} must be less than "
+                f"n_features={d}: a gap lies between two values."
+            )
+        for name in ("unfair_values", "component_values"):
+            if len(getattr(self, name)) != d:
+                raise ValueError(f"{name} must hold n_features={d} values.")
+        for name in _NOT_NEGATIVE:
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} must be 0 or more; got {getattr(self, name)!r}.")
+        if not 0 < self.smallest_share <= 0.5:
+            raise ValueError(f"smallest_share must be in (0, 0.5]; got {self.smallest_share!r}.")
+
     @property
     def unfair_gap(self) -> float:
         """Δ_{m,ν} = ν_m − ν_{m+1}."""
@@ -112,7 +138,8 @@ def problem_constants(
     Raises
     ------
     ValueError
-        If there are more than two groups, or k and m leave no gap to speak of.
+        If there are more than two groups, k and m leave no gap to speak of, or the rows are all
+        equal, not finite, or so large or small that their fourth powers are.
 
     Examples
     --------
@@ -140,8 +167,8 @@ def problem_constants(
     complement = np.eye(len(f)) - removed.T @ removed
     return ProblemConstants(
         n_features=len(f),
-        n_components=n_components,
-        n_unfair=n_unfair,
+        n_components=int(n_components),
+        n_unfair=int(n_unfair),
         sub_gaussian=max(_norm_sub_gaussian(r) for r in rows),
         second_moment=max(float(scipy.linalg.eigvalsh(M)[-1]) for M in second),
         deviation=max(deviation for deviation, _ in spread),
@@ -158,7 +185,11 @@ def _checked(
     X: Any, sensitive_features: Any, n_components: int, n_unfair: int
 ) -> tuple[Floats, Groups]:
     index = index_of(X)
-    X = check_array(as_matrix(X, user="problem_constants"), dtype=np.float64, ensure_min_samples=2)
+    matrix = as_matrix(X, user="problem_constants")
+    X = check_array(matrix, dtype=np.float64, ensure_min_samples=2, ensure_all_finite=False)
+    if not all_finite(X):
+        raise ValueError(explain_nonfinite(X, getattr(matrix, "columns", None)))
+    _check_size(X)
     groups = encode_groups(sensitive_features, n_samples=X.shape[0], index=index)
     if len(groups.attributes) != 1 or len(groups.attributes[0].levels) != 2:
         raise ValueError(
@@ -167,12 +198,28 @@ def _checked(
             + ". Compare one group with the rest."
         )
     d = X.shape[1]
-    if n_components < 1 or n_unfair < 1 or n_components + n_unfair + 1 >= d:
+    check_positive_count("n_components", n_components)
+    check_positive_count("n_unfair", n_unfair)
+    if n_components + n_unfair + 1 >= d:
         raise ValueError(
             f"n_components={n_components} and n_unfair={n_unfair} must be at least 1, and their "
             f"sum less than {d - 1} for {d} columns."
         )
     return X, groups
+
+
+def _check_size(X: Floats) -> None:
+    """Refuse rows whose fourth powers cannot be told from 0 or infinity, and rows all equal."""
+    if not np.any(X[0] != X):
+        raise ValueError("all rows of X are equal: there is nothing that the bounds could be of.")
+    least, most = _POWERS
+    with np.errstate(over="ignore"):
+        size = float(np.ptp(X, axis=0).max())
+    if not least < size < most or np.abs(X).max() >= most:
+        raise ValueError(
+            f"the columns of X vary by up to {size:.3g}; the constants are powers of up to four, "
+            "which are 0 or infinite in float64. Rescale X."
+        )
 
 
 def _singular_values(matrix: Floats) -> tuple[float, ...]:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, has_fit_parameter
 
-from fairpca.data.groups import encode_groups
+from fairpca.data.groups import Groups, encode_groups, level_array
 from fairpca.data.matrix import as_matrix, index_of
 from fairpca.estimators.base import as_generator
+from fairpca.estimators.parameters import check_positive_count, is_count
 from fairpca.metrics import pafo_gaps
 from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
 from fairpca.summaries.base import Floats
@@ -76,13 +78,20 @@ class SamplePopulation:
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Floats, NDArray[Any]]:
         """Draw n rows and their groups."""
-        X = check_array(as_matrix(self.X, user="SamplePopulation"), dtype=np.float64)
+        X, groups = self._rows
         rows = rng.integers(0, len(X), n)
-        return X[rows], np.asarray(self.sensitive_features)[rows]
+        labels = [level_array(a.levels)[a.codes[rows]] for a in groups.attributes]
+        return X[rows], labels[0] if len(labels) == 1 else np.array(labels, dtype=object).T
 
-    def _moments(self) -> tuple[GroupMoments, tuple[str, ...]]:
+    @cached_property
+    def _rows(self) -> tuple[Floats, Groups]:
+        """The rows, and the group of each: pandas labels in the order of the rows' index."""
         X = check_array(as_matrix(self.X, user="SamplePopulation"), dtype=np.float64)
         groups = encode_groups(self.sensitive_features, n_samples=len(X), index=index_of(self.X))
+        return X, groups
+
+    def _moments(self) -> tuple[GroupMoments, tuple[str, ...]]:
+        X, groups = self._rows
         return GroupMoments.from_rows(X, groups), groups.names
 
 
@@ -110,6 +119,8 @@ class LearningCurve:
 
     def median(self, name: str) -> tuple[Floats, Floats]:
         """Return the medians over repeats of ε_o and ε_f, shape (n_sizes,) each."""
+        if name not in self.names:
+            raise ValueError(f"there is no estimator {name!r}; there are {', '.join(self.names)}.")
         row = self.names.index(name)
         return np.median(self.optimality[row], axis=1), np.median(self.fairness[row], axis=1)
 
@@ -159,6 +170,12 @@ def learning_curve(
     -------
     LearningCurve
 
+    Raises
+    ------
+    ValueError
+        If a number is none that makes sense, the population has no such optimum, or an estimator
+        has not `n_components` components.
+
     Examples
     --------
     >>> from fairpca import StreamingMomentMatchingPCA
@@ -174,19 +191,50 @@ def learning_curve(
     >>> bool(fairness[1] < fairness[0])
     True
     """
+    _check(estimators, sizes, n_components, n_unfair, n_repeats)
     sizes = sorted(int(n) for n in sizes)
-    if not sizes or sizes[0] < 2 or n_repeats < 1:
-        raise ValueError("sizes must hold numbers of at least 2 rows, and n_repeats be at least 1.")
     rng = as_generator(random_state)
     unfair, optimum = population.optimum(n_unfair=n_unfair, n_components=n_components)
+    if len(optimum) != n_components:
+        raise ValueError(
+            f"n_components={n_components} is more than the {len(optimum)} directions that the "
+            f"population has once {len(unfair)} are removed."
+        )
     covariance = population.covariance
     errors = np.zeros((2, len(estimators), len(sizes), n_repeats))
     for repeat in range(n_repeats):
         X, groups = population.draw(sizes[-1], rng)
         for column, n in enumerate(sizes):
-            for row, estimator in enumerate(estimators.values()):
+            for row, (name, estimator) in enumerate(estimators.items()):
                 model = clone(estimator).fit(X[:n], sensitive_features=groups[:n])
-                errors[:, row, column, repeat] = pafo_gaps(
-                    model.components_, unfair, covariance, optimum
-                )
+                components = _components(model, name, n_components)
+                errors[:, row, column, repeat] = pafo_gaps(components, unfair, covariance, optimum)
     return LearningCurve(tuple(estimators), np.array(sizes), errors[0], errors[1])
+
+
+def _check(estimators: Any, sizes: Any, n_components: Any, n_unfair: Any, n_repeats: Any) -> None:
+    rows = list(sizes) if np.iterable(sizes) else [sizes]
+    if not rows or not all(is_count(n) and n >= 2 for n in rows) or not np.iterable(sizes):
+        raise ValueError(f"sizes must be a list of whole numbers of at least 2; got {sizes!r}.")
+    if not isinstance(estimators, Mapping) or not estimators:
+        raise ValueError(
+            f"estimators must be a dict of at least one name and estimator; got {estimators!r}."
+        )
+    for name, estimator in estimators.items():
+        if not has_fit_parameter(estimator, "sensitive_features"):
+            raise ValueError(
+                f"estimators[{name!r}] ({type(estimator).__name__}) does not take "
+                "sensitive_features in fit."
+            )
+    check_positive_count("n_components", n_components)
+    check_positive_count("n_repeats", n_repeats)
+    if not is_count(n_unfair) or n_unfair < 0:
+        raise ValueError(f"n_unfair must be a whole number of at least 0; got {n_unfair!r}.")
+
+
+def _components(model: Any, name: str, n_components: int) -> Floats:
+    components: Any = getattr(model, "components_", None)
+    found = "no components_" if components is None else f"{len(components)} components"
+    if components is None or len(components) != n_components:
+        raise ValueError(f"estimators[{name!r}] has {found}, not {n_components}.")
+    return np.asarray(components, dtype=np.float64)

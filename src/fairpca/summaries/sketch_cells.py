@@ -1,0 +1,173 @@
+"""The parts of a `GroupSketch`: one cell's share of it, and rows on their way into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import get_blas_funcs
+
+from fairpca.summaries.base import CellId, CellKey, Cells, Floats
+from fairpca.summaries.blocks import (
+    cell_indicator,
+    cell_sums,
+    centered_blocks,
+    centered_tiles,
+    dense_rows,
+    weighted_sums,
+)
+from fairpca.summaries.condensing import nystrom_factor, shorten
+from fairpca.summaries.orthonormal import orthonormalise
+
+__all__ = ["CellRows", "Parts", "SketchCell", "first_moments", "power_joined"]
+
+_SAMPLE, _SAMPLE_SWEEPS = 16, 2
+
+
+@dataclass(frozen=True, eq=False)
+class SketchCell:
+    """One cell's share of a `GroupSketch`."""
+
+    count: int
+    weight: float
+    mean: Floats
+    spread: Floats
+    factor: Floats
+    lost: float = 0.0
+
+    @classmethod
+    def empty(cls, d: int) -> SketchCell:
+        """Return the share of a cell without rows."""
+        return cls(0, 0.0, np.zeros(d), np.zeros(d), np.zeros((0, d)))
+
+    def merged(self, other: SketchCell, *, keep_difference: bool = True) -> SketchCell:
+        """Join both; the difference of their means becomes one more row of the factor."""
+        weight = self.weight + other.weight
+        difference = other.mean - self.mean
+        between = np.sqrt(self.weight * other.weight / weight) * difference
+        parts = [self.factor, other.factor] + ([between[None, :]] if keep_difference else [])
+        return SketchCell(
+            self.count + other.count,
+            weight,
+            self.mean + difference * (other.weight / weight),
+            self.spread + other.spread + between**2,
+            np.concatenate([p for p in parts if len(p)] or [self.factor]),
+            self.lost + other.lost,
+        )
+
+
+Parts = dict[CellId, tuple[CellKey, SketchCell]]
+
+
+@dataclass(frozen=True, eq=False)
+class CellRows:
+    """Rows of one cell in a block, read less a reference point near them."""
+
+    cells: Cells
+    rows: NDArray[np.intp]
+    reference: Floats
+    shift: Floats  # reference less the summary's origin
+
+    def part(self, start: int, stop: int) -> CellRows:
+        """Return some of the rows."""
+        return replace(self, rows=self.rows[start:stop])
+
+    def as_cell(self) -> SketchCell:
+        """Return their cell with the rows themselves, weighted and centred, as factor."""
+        rows = np.subtract(dense_rows(self.cells.X, self.rows), self.reference, dtype=np.float64)
+        w = self._weights(self.rows)
+        weight = float(w.sum())
+        mean = w @ rows / weight
+        rows = np.sqrt(w)[:, None] * (rows - mean)
+        factor = rows[:0] if len(rows) == 1 else rows
+        return SketchCell(len(rows), weight, mean + self.shift, (rows**2).sum(axis=0), factor)
+
+    def moments(self, Q: Floats) -> tuple[SketchCell, Floats]:
+        """Return their cell without a factor, and the scatter's product with Q."""
+        d = self.cells.X.shape[1]
+        width, squares = Q.shape[1], np.zeros(d)
+        product = np.zeros((d, width + 1), order="F")  # the rows' sum is the last column
+        (gemm,) = get_blas_funcs(("gemm",), (product,))
+        for chosen, block in centered_blocks(self.cells.X, self.rows, self.reference):
+            w = self._weights(chosen)
+            scores = np.ones((len(block), width + 1), order="F")
+            gemm(1.0, block.T, Q, trans_a=1, c=scores[:, :width], overwrite_c=True)
+            if self.cells.sample_weight is not None:
+                scores *= w[:, None]
+            product = gemm(1.0, block.T, scores, beta=1.0, c=product, overwrite_c=True)
+            squares += weighted_sums(w[None, :], np.square(block, out=block))[0]
+        weight = float(self._weights(self.rows).sum())
+        product, total = product[:, :width], product[:, width]
+        mean = total / weight
+        product -= np.outer(total, mean @ Q)
+        spread = np.maximum(squares - total * mean, 0.0)
+        empty = np.zeros((0, d))
+        return SketchCell(len(self.rows), weight, mean + self.shift, spread, empty), product
+
+    def sample(self, size: int) -> CellRows:
+        """Return about so many of the rows, evenly spread."""
+        return replace(self, rows=self.rows[:: max(1, len(self.rows) // size)])
+
+    def mixture(self, size: int) -> Floats:
+        """Random combinations of the rows less their mean, a start for the first power step."""
+        rows = np.subtract(dense_rows(self.cells.X, self.rows), self.reference, dtype=np.float64)
+        rows -= rows.mean(axis=0)
+        signs = np.random.default_rng(size).standard_normal((size, len(rows)))
+        mixed: Floats = signs @ rows
+        return mixed
+
+    def _weights(self, rows: NDArray[np.intp]) -> Floats:
+        w = self.cells.sample_weight
+        return np.ones(len(rows)) if w is None else w[rows]
+
+
+def first_moments(
+    cells: Cells, reference: Floats, shift: Floats
+) -> Iterator[tuple[CellKey, SketchCell]]:
+    """Yield each cell's mean and column variances, from one sweep over the rows.
+
+    Single-precision rows are summed in single precision a few at a time, about a point near them:
+    that loses no more than the rows themselves have.
+    """
+    n_cells, d = len(cells.keys), cells.X.shape[1]
+    dtype = np.float32 if cells.X.dtype == np.float32 else np.float64
+    rounded: NDArray[Any] = reference.astype(dtype)
+    shift = shift + (rounded.astype(np.float64) - reference)
+    totals, squares = np.zeros((n_cells, d)), np.zeros((n_cells, d))
+    indicator: Any = None
+    for rows, columns, tile in centered_tiles(cells.X, rounded):
+        if columns.start == 0:
+            w = None if cells.sample_weight is None else cells.sample_weight[rows]
+            indicator = cell_indicator(cells.codes[rows], n_cells, w, dtype)
+        totals[:, columns] += cell_sums(indicator, tile)
+        squares[:, columns] += cell_sums(indicator, np.square(tile, out=tile))
+    means = totals / cells.weights[:, None]
+    spreads = np.maximum(squares - totals * means, 0.0)
+    none = np.zeros((0, d))
+    sums = zip(cells.counts, cells.weights, means + shift, spreads, strict=True)
+    for key, (count, weight, mean, spread) in zip(cells.keys, sums, strict=True):
+        yield key, SketchCell(int(count), float(weight), mean, spread, none)
+
+
+def power_joined(cell: SketchCell, block: CellRows, rank: int) -> SketchCell:
+    """Join rows by a power step on history plus block, from the history's own basis."""
+    sweeps = [block]
+    if len(cell.factor) >= rank:
+        start = shorten(cell.factor, rank, "power")[0]
+    else:  # some of the rows do to find a basis
+        some = block.sample(_SAMPLE * rank)
+        start = np.concatenate([cell.factor, some.mixture(rank)])[-rank:]
+        sweeps = [some] * _SAMPLE_SWEEPS + [block]
+    for rows in sweeps:
+        # Columns of a deficient start are completed at random, so that Q has them all.
+        Q = start.T.copy("F")
+        orthonormalise(Q)
+        moments, product = rows.moments(Q)
+        joined = cell.merged(moments)
+        product += joined.factor.T @ (joined.factor @ Q)
+        start = nystrom_factor(product, Q)
+    dropped = moments.spread.sum() + (joined.factor**2).sum() - (start**2).sum()
+    return replace(joined, factor=start, lost=joined.lost + max(0.0, float(dropped)))

@@ -1,0 +1,117 @@
+"""Rows of small batches, kept as they came until they are worth a step of a summary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpca.summaries.base import CellKey, Cells, Floats, check_same_attributes, merge_keys
+from fairpca.summaries.blocks import dense_rows
+
+__all__ = ["WaitingRows", "sum_of_squares"]
+
+
+@dataclass(eq=False)
+class WaitingRows:
+    """Rows in the order they came, in arrays that grow by doubling.
+
+    Parameters
+    ----------
+    attributes, keys
+        See `GroupSummary`.
+    X : ndarray of shape (capacity, n_features)
+        The rows, dense, in their own precision; what follows them is of no meaning.
+    codes : ndarray of int, shape (capacity,)
+        Each row's cell.
+    weights : ndarray of shape (capacity,)
+        Each row's weight.
+    n_rows : int
+        How many rows wait.
+    age : int
+        How many came in all, with those of weight 0.
+    squares : float
+        Sum of their squares times weight, by which infinite values and too large ones show.
+    """
+
+    attributes: tuple[str, ...]
+    keys: tuple[CellKey, ...]
+    X: NDArray[Any]
+    codes: NDArray[np.intp]
+    weights: Floats
+    n_rows: int = 0
+    age: int = 0
+    squares: float = 0.0
+
+    @classmethod
+    def none(cls, n_features: int) -> WaitingRows:
+        """Return no rows."""
+        X = np.zeros((0, n_features), np.float32)
+        return cls((), (), X, np.zeros(0, dtype=np.intp), np.zeros(0))
+
+    def add(self, cells: Cells, age: int, *, fade: float, squares: float) -> None:
+        """Add rows, in place.
+
+        Parameters
+        ----------
+        cells : Cells
+            The rows.
+        age : int
+            Their number, with those of weight 0.
+        fade : float
+            By what the weights of all earlier rows are multiplied.
+        squares : float
+            What `squares` becomes.
+        """
+        if self.keys and cells.keys:
+            check_same_attributes(self.attributes, cells.attributes)
+        rows, w = dense_rows(cells.X, slice(None)), cells.sample_weight
+        start, stop = self.n_rows, self.n_rows + len(rows)
+        self._make_room(stop, rows.dtype)
+        self.keys, places = merge_keys(self.keys, cells.keys)
+        self.attributes = cells.attributes
+        if fade != 1:
+            self.weights[:start] *= fade
+        self.X[start:stop] = rows
+        self.codes[start:stop] = np.array(places, dtype=np.intp)[cells.codes]
+        self.weights[start:stop] = 1.0 if w is None else w
+        self.n_rows, self.age, self.squares = stop, self.age + age, squares
+
+    def clear(self) -> None:
+        """Forget the rows, and keep the arrays for others."""
+        self.keys, self.n_rows, self.age, self.squares = (), 0, 0, 0.0
+
+    def cells(self) -> Cells:
+        """Return the rows split into cells; views, so use them before more rows come."""
+        codes, w = self.codes[: self.n_rows], self.weights[: self.n_rows]
+        n_cells = len(self.keys)
+        return Cells(
+            self.attributes,
+            self.keys,
+            np.bincount(codes, minlength=n_cells).astype(np.int64),
+            np.bincount(codes, w, minlength=n_cells).astype(np.float64),
+            self.X[: self.n_rows],
+            codes,
+            None if np.all(w == 1) else w,
+        )
+
+    def _make_room(self, n_rows: int, dtype: Any) -> None:
+        dtype = np.result_type(self.X.dtype, dtype)
+        if n_rows <= len(self.X) and dtype == self.X.dtype:
+            return
+        capacity = len(self.X) if n_rows <= len(self.X) else max(n_rows, 2 * len(self.X))
+        for name, kind in (("X", dtype), ("codes", np.intp), ("weights", np.float64)):
+            old = getattr(self, name)
+            new = np.zeros((capacity, *old.shape[1:]), kind)
+            new[: self.n_rows] = old[: self.n_rows]
+            setattr(self, name, new)
+
+
+def sum_of_squares(cells: Cells) -> float:
+    """Return the rows' weighted sum of squares: not finite if a value is not, or is too large."""
+    rows, w = dense_rows(cells.X, slice(None)), cells.sample_weight
+    subscripts = "ij,ij->" if w is None else "ij,ij,i->"
+    operands = (rows, rows) if w is None else (rows, rows, w)
+    return float(np.einsum(subscripts, *operands, dtype=np.float64, casting="same_kind"))
