@@ -176,8 +176,9 @@ def half(content):
         lambda content: content.replace(b'"value": 1.0', b'"value": 2.0'),
         lambda content: b"[1, 2]",
         lambda content: b'{"key": 1}',
+        lambda content: b"[" * 100_000,
     ],
-    ids=["half", "empty", "zeros", "another value", "other JSON", "no content"],
+    ids=["half", "empty", "zeros", "another value", "other JSON", "no content", "deep"],
 )
 def test_damaged_results_are_computed_again(tmp_path, damage):
     log, cache = tmp_path / "log", tmp_path / "cache"
@@ -188,6 +189,17 @@ def test_damaged_results_are_computed_again(tmp_path, damage):
     assert again.n_cached == 5
     assert again.rows == first.rows
     assert reproduce(experiment(log), cache=cache, jobs=1).n_cached == 6
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs a file without end")
+def test_a_device_in_the_place_of_a_result_is_not_read(tmp_path):
+    log, cache = tmp_path / "log", tmp_path / "cache"
+    first = reproduce(experiment(log), cache=cache, jobs=1)
+    hit = next(cache.rglob("*.json"))
+    hit.unlink()
+    hit.symlink_to("/dev/zero")
+    again = reproduce(experiment(log), cache=cache, jobs=1)
+    assert (again.n_cached, again.rows) == (5, first.rows)
 
 
 def test_a_result_under_a_foreign_name_is_not_taken(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,11 @@ from fairpca.data.output import atomic_path, make_folder, write_bytes
 __all__ = ["MissingDataError", "Store", "default_cache", "default_data", "digest", "versions"]
 
 Arrays = dict[str, NDArray[Any]]
-_DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+_DAMAGE = (
+    *(OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+_LARGEST = 2**30  # bytes; an entry is a small table, or one fit
 
 
 class MissingDataError(ValueError):
@@ -128,7 +133,7 @@ class Store:
         """Return what was kept under a key, or None."""
         path = self._path(key, "json")
         try:
-            entry = json.loads(path.read_text("utf-8"))
+            entry = json.loads(_own_file(path).read_text("utf-8"))
             intact = entry["key"] == _plain(key) and entry["check"] == digest(entry["content"])
         except _DAMAGE:
             return None
@@ -154,7 +159,10 @@ class Store:
         path = self._path(key, "npz")
         if not self.fresh:
             try:
-                with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                with (
+                    _own_file(path).open("rb") as file,
+                    np.load(file, allow_pickle=False) as stored,
+                ):
                     return {name: stored[name] for name in stored.files}
             except _DAMAGE:
                 pass
@@ -173,6 +181,14 @@ class Store:
         return path
 
 
+def _own_file(path: Path) -> Path:
+    """Refuse what cannot be an entry: a device, a pipe, a file without end."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+        raise ValueError(f"{path} is no entry of a cache.")
+    return path
+
+
 def _plain(value: Any) -> Any:
     """Return a value as JSON would give it back."""
     return json.loads(json.dumps(value))
@@ -189,8 +205,8 @@ def _bundled_hash(name: str) -> str:
 
 
 def _file_hash(path: Path) -> str:
-    stat = path.stat()
-    return _hash_of(path, stat.st_size, stat.st_mtime_ns)
+    status = path.stat()
+    return _hash_of(path, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache
