@@ -52,7 +52,8 @@ def main() -> None:
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = "1"
     name = "duality-gap" if arguments.quick else "all"
-    lines = [f"# `fairpca reproduce {name} --quick`, from an empty cache", "", *describe(1), ""]
+    lines = [f"# `fairpca reproduce {name} --quick`, from an empty cache", "", *describe(1)]
+    lines += [f"- load average of the machine before: {os.getloadavg()[0]:.1f}", ""]
     lines += ["| processes | experiments | values | wall s | processor s |"]
     lines += ["|---|---|---|---|---|"]
     for jobs in (1, 2):
