@@ -110,6 +110,7 @@ def compared(tmp_path_factory, people):
         patch.setenv("COLUMNS", "200")
         done = CliRunner().invoke(app, options)
         assert done.exit_code == 0, done.stderr
+        done.folder = folder
         return done, read_table("n.csv"), Page((folder / "p.html").read_text("utf-8"))
 
 
@@ -156,6 +157,43 @@ def test_terminal_page_and_csv_agree(compared):
         assert variance in line
         position = page.cells.index(method, page.cells.index("method"))
         assert page.cells[position + 1 : position + 3] == [variance, mmd]
+
+
+def test_losses_by_rank_are_written_beside_the_numbers(compared):
+    """The last rank of plain PCA is what the table shows of it."""
+    done, numbers, _ = compared
+    rows = read_table(done.folder / "n_by_rank.csv").to_pylist()
+    assert "n_by_rank.csv" in done.stdout + done.stderr
+    balanced = {"plain PCA", "multigroup", "worst group", "max-min variance"}
+    assert {row["method"] for row in rows} == balanced
+    assert {row["group"] for row in rows} == {"f", "m"}
+    assert {(row["rows"], row["loss"]) for row in rows} == {
+        (kind, loss)
+        for kind in ("held-out", "training")
+        for loss in ("reconstruction", "marginal", "incremental")
+    }
+    worst = max(
+        row["percent"]
+        for row in rows
+        if (row["method"], row["rows"], row["loss"], row["n_components"])
+        == ("plain PCA", "held-out", "reconstruction", 2)
+    )
+    assert worst == pytest.approx(numbers["worst_group_error_percent"][0].as_py())
+
+
+def test_jobs_change_no_number(call):
+    options = ["-s", "sex", "-d", "id", "-d", "hired", "--no-html", "--ranks", "0"]
+    options += ["--method", "moment-matching", "--method", "leace"]
+    tables = []
+    for jobs in ("1", "2"):
+        done = call("compare", "people.csv", *options, "--jobs", jobs, "--csv", "n.csv")
+        assert done.exit_code == 0, done.stderr
+        assert "LEACE: An oblique map" in done.stderr
+        tables.append(read_table("n.csv").drop_columns(["seconds"]).to_pylist())
+    for one, two in zip(*tables, strict=True):
+        for key, value in one.items():
+            exact = value is None or isinstance(value, str)
+            assert two[key] == (value if exact else pytest.approx(value, rel=1e-6))
 
 
 def test_numbers_are_those_of_the_measures(compared, people):

@@ -35,7 +35,7 @@ def test_prints_ours_beside_the_printed_numbers_and_writes_them(run, folder):
     assert "small version" in done.stderr
     with (folder / "out" / f"{NAME}.csv").open(newline="") as file:
         cells = list(csv.DictReader(file))
-    assert len(cells) == 16
+    assert len(cells) == 17
     assert float(cells[0]["mean"]) == pytest.approx(11.13, abs=1)
     assert counted(run().stdout, 7)
     assert counted(run("--fresh").stdout, 0)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from fairpca import MomentMatchingPCA
+from fairpca.experiments import Cell, Store, find_experiment
 from fairpca.experiments import moment_tables as tables
-from fairpca.experiments.moment_methods import apply_fitted, fit_method
+from fairpca.experiments.moment_methods import KERNEL, apply_fitted, fit_method
 from fairpca.experiments.published import published_cells
 from fairpca.metrics import explained_variance_ratio, median_bandwidth, mmd_squared
 
@@ -123,3 +124,39 @@ def test_an_interrupted_network_is_no_result(tmp_path, monkeypatch):
         fair_streaming.compute(network, Store(tmp_path))
     monkeypatch.undo()
     assert fair_streaming.compute(network, Store(tmp_path))[0]["value"] > 55
+
+
+def test_reasons_say_what_is_printed_and_measured():
+    """A constant's accuracy in the kernel rows and elsewhere; MMD² of m = 25 under any σ."""
+    for table, dataset in (("3", "compas"), ("4", "german_credit")):
+        where = {"k": "2", "classifier": "linear_svm", "metric": "acc_pct"}
+        (kernel,) = published_cells("fair_streaming", table, method=KERNEL, **where)
+        other = published_cells(
+            "fair_streaming", table, method="Kleindessner et al. (2023) (0.5)", **where
+        )[0]
+        reason = Cell({**kernel.labels, "dataset": dataset}, 1.0, 0.0, 10, kernel)
+        for cell in (kernel, other):
+            assert f"{cell.mean:.2f} ({cell.sd:.2f}) %" in find_experiment(
+                f"fair-streaming-table-{table}"
+            ).explain(reason)
+        splits = [tables.load_split(dataset, i) for i in range(10)]
+        constant = [100 * max(y.mean(), 1 - y.mean()) for y in (s.test.y for s in splits)]
+        assert np.mean(constant) == pytest.approx(other.mean, abs=0.005)
+        assert np.std(constant) == pytest.approx(other.sd, abs=0.005)
+    largest = []
+    for split in splits:
+        pca, found = (represent(split, method, 2) for method in ("PCA", "Ours (offline, m=25)"))
+        sigma = median_bandwidth(pca.train)
+        shares = (0.2, 0.4, 0.6, 0.8, 1.0)
+        largest.append([mmd_squared(found.test, split.test.s, bandwidth=c * sigma) for c in shares])
+    assert 0.02 < np.max(np.mean(largest, axis=0)) < 0.027
+
+
+def test_the_kernel_rows_are_of_the_other_papers_splits(shared, tmp_path):
+    experiment = find_experiment("fair-streaming-kernel")
+    (unit,) = experiment.units(quick=True)
+    rows = experiment.compute(unit, Store(tmp_path, shared))
+    values = {(row["classifier"], row["metric"]): row["value"] for row in rows}
+    assert values["linear_svm", "acc_pct"] == values["constant", "acc_pct"]  # as is printed
+    assert len(experiment.published()) == 32
+    assert {cell.labels["method"] for cell in experiment.published()} == {KERNEL}

@@ -1,12 +1,19 @@
 """The pages made from files: the same cells again, counts, and the choice at each level."""
 
+import ast
 import csv
+import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+import fairpca
+import fairpca.comparison
 from fairpca.experiments import Experiment, PublishedCell, Store, registry, reproduce
-from fairpca.experiments.levels import levels_page
+from fairpca.experiments.cells import compare_cells
+from fairpca.experiments.levels import code_of, levels_page
+from fairpca.experiments.moment_methods import method_names
 from fairpca.experiments.output import write_outcome
 from fairpca.experiments.registry import find_experiment
 from fairpca.experiments.results import read_outcomes, results_page
@@ -100,21 +107,110 @@ def test_results_page_counts_and_explains(outcomes):
     assert "- compas, k 2, X" in page
 
 
+def test_results_page_sums_times(outcomes):
+    (outcome,) = outcomes
+    timed = replace(outcome, seconds=90.0)
+    brought = replace(outcome, seconds=30.0, n_untimed=2, n_planned=10)
+    assert "| all of them |  |  |  |  |  |  | at least 2.0 |" in results_page([timed, brought])
+    assert "without 4 further units that are not done and 2 units" in results_page([timed, brought])
+    page = results_page([timed])
+    assert "| all of them |  |  |  |  |  |  | 1.5 |" in page
+    assert "The sum is without" not in page
+
+
+def test_units_of_two_experiments_count_once(outcomes):
+    (whole,) = outcomes
+    first = replace(
+        EXPERIMENTS[0],
+        name="fair-streaming-table-1",
+        units=lambda *, quick: units(quick=quick)[:2],
+    )
+    part = replace(whole, experiment=first, seconds=60.0, n_units=2, n_planned=2)
+    page = results_page([part, replace(whole, seconds=120.0)])
+    assert "| all of them |  |  |  |  |  |  | 2.0 |" in page
+    assert "over 6 units of work in all" in page
+    assert "Units of fair-streaming-table-1 are also another's" in page
+
+
+def test_units_without_a_time_are_counted(tmp_path):
+    cache = tmp_path / "cache"
+    store = Store(cache)
+    first = reproduce(EXPERIMENTS[0], cache=cache, jobs=1)
+    assert first.n_untimed == 0
+    for path in list(cache.rglob("*.json"))[:2]:
+        entry = json.loads(path.read_text())
+        store.keep(entry["key"], {**entry["content"], "seconds": 0.0})
+    assert reproduce(EXPERIMENTS[0], cache=cache, jobs=1).n_untimed == 2
+
+
+def choices(page):
+    """Return the method of each level, in the section's words."""
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    return {row[0]: row[1] for row in rows if row[0].startswith(("MMD² 0", "leakage 0"))}
+
+
 def test_levels_page_names_the_method_that_keeps_most(outcomes):
-    lines = levels_page(outcomes).splitlines()
-    chosen = {line.split(" | ")[0][2:]: line.split(" | ")[1] for line in lines if "at most" in line}
-    assert chosen == {
-        "MMD² at most 0.1": "Ours (offline, mean)",
-        "MMD² at most 0.03": "Ours (offline, mean)",
-        "MMD² at most 0.01": "Lee et al. (2022) (1e-3)",
-        "MMD² at most 0.003": "Lee et al. (2022) (1e-3)",
-        "MMD² at most 0.001": "Lee et al. (2022) (1e-3)",
-        "leakage (AUC) at most 0.9": "Ours (offline, mean)",
-        "leakage (AUC) at most 0.8": "Ours (offline, mean)",
-        "leakage (AUC) at most 0.7": "Lee et al. (2022) (1e-3)",
-        "leakage (AUC) at most 0.6": "none of these",
-        "leakage (AUC) at most 0.55": "none of these",
+    page = levels_page(outcomes)
+    mean, whole = "`MomentMatchingPCA()`", "`DistributionMatchingPCA(tol=1e-3)`"
+    assert choices(page) == {
+        "MMD² 0.1, 0.03": mean,
+        "MMD² 0.01, 0.003, 0.001": whole,
+        "leakage 0.9, 0.8": mean,
+        "leakage 0.7": whole,
+        "leakage 0.6, 0.55": f"none of them; the lowest is 0.65, {whole}",
     }
+    assert (
+        "| COMPAS (two-year recidivism), 2 | plain PCA 20.00 | `MomentMatchingPCA` 15.00 |" in page
+    )
+    assert "fitted on 4,316 rows, measured on 1,851" in page
+
+
+def test_ties_go_to_the_simplest_and_missing_splits_are_told(outcomes, monkeypatch):
+    values = {
+        **VALUES,
+        "RLACE, then PCA": (15.03, 0.02, 0.75, 1.0),
+        "Ours (FNPM, mean)": (19.0, 0, 0, 0),
+    }
+    monkeypatch.setitem(globals(), "VALUES", values)
+    rows = [
+        {**unit, **row}
+        for unit in units(quick=False)
+        if unit["method"] != "Ours (FNPM, mean)" or unit["split"] == 0
+        for row in compute(unit, None)
+    ]
+    cells = compare_cells(rows, ("split",), ())
+    page = levels_page([replace(outcomes[0], cells=cells)])
+    assert "| MMD² 0.1, 0.03 | `MomentMatchingPCA()` | `RLACE()` | 15.00 |" in page
+    assert (
+        'Measured on fewer splits and left out: `StreamingMomentMatchingPCA(solver="power")` (1).'
+        in page
+    )
+
+
+def test_levels_page_passes_over_what_is_on_no_bundled_data(outcomes):
+    (outcome,) = outcomes
+    labels = ({k: v for k, v in c.labels.items() if k != "dataset"} for c in outcome.cells)
+    cells = [replace(c, labels=known) for c, known in zip(outcome.cells, labels, strict=True)]
+    assert "##" not in levels_page([replace(outcome, cells=tuple(cells))])
+
+
+@pytest.mark.parametrize("dataset", ["german_credit", "compas", "adult"])
+def test_code_of_the_rows_can_be_copied(dataset):
+    names = set(method_names(dataset))
+    with_code = {name for name in names if code_of(name)}
+    assert names - with_code == {
+        "INLP, then PCA",
+        "Kleindessner et al. (2023) (kernel)",
+        "Ravfogel et al. (2020)",
+        "Ravfogel et al. (2022a)",
+        "Samadi et al. (2018)",
+    }
+    for name in with_code:
+        call = ast.parse(code_of(name), mode="eval").body
+        home = fairpca if hasattr(fairpca, call.func.id) else fairpca.comparison
+        values = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+        estimator = getattr(home, call.func.id)(**values)
+        assert estimator.get_params().items() >= values.items()
 
 
 def test_tables_are_tidy(outcomes, tmp_path):

@@ -102,7 +102,8 @@ def compare(
         typer.Option(
             min=0,
             metavar="R",
-            help="The page shows what balanced methods lose with 1 to R components; 0 for not.",
+            help="The page and the numbers have what balanced methods lose with 1 to R components; "
+            "0 for not.",
         ),
     ] = 8,
     time_limit: Annotated[
@@ -116,6 +117,15 @@ def compare(
     test_size: Annotated[float, options.TEST_SIZE] = 0.3,
     max_samples: Annotated[int, options.MAX_SAMPLES] = 3000,
     seed: Annotated[int, options.SEED] = 0,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            help="Processes, one thread each, that share the methods; 1: all threads on one.",
+        ),
+    ] = 1,
     html: Annotated[Path, options.HTML] = Path("fairpca-report.html"),
     no_html: Annotated[bool, options.NO_HTML] = False,
     csv: Annotated[Path | None, options.CSV] = None,
@@ -177,7 +187,7 @@ def compare(
         methods=tuple(method or DEFAULT),
         frontier=frontier,
         repeats=repeats,
-        n_ranks=0 if no_html else ranks,
+        n_ranks=0 if no_html and csv is None else ranks,
         time_limit=time_limit or None,
         target=goal,
     )
@@ -193,6 +203,7 @@ def compare(
             title=given.title,
             arguments=arguments,
             remarks=given.remarks,
+            jobs=jobs,
             progress=lambda share, label: update("Comparing", share, label),
         )
     show_comparison(comparison)

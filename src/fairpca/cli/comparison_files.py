@@ -27,7 +27,8 @@ def check_files(html: Path | None, csv: Path | None, *inputs: str | Path) -> Non
     from fairpca.data.output import check_target
     from fairpca.data.writing import output_suffix
 
-    for option, path in (("--html", html), ("--csv", csv)):
+    ranks = None if csv is None else _by_rank(csv)
+    for option, path in (("--html", html), ("--csv", csv), ("--csv", ranks)):
         if path is not None:
             options.check_distinct(path, *inputs, option=option)
             check_target(path)
@@ -39,13 +40,22 @@ def write_files(comparison: Comparison, html: Path | None, csv: Path | None) -> 
     """Write the files that are wanted."""
     from fairpca.data.output import write_bytes
     from fairpca.data.writing import write_table
+    from fairpca.report.by_rank import ranks_table
     from fairpca.report.cells import to_table
 
     if csv is not None:
         write_table(to_table(comparison), csv)
         say(f"Numbers written to {csv}")
+        if comparison.curves:
+            write_table(ranks_table(comparison.curves), _by_rank(csv))
+            say(f"Losses by number of components written to {_by_rank(csv)}")
     if html is not None:
         from fairpca.report.page import comparison_page
 
         write_bytes(html, comparison_page(comparison).encode())
         say(f"Page written to {html}")
+
+
+def _by_rank(csv: Path) -> Path:
+    """Name the file of the losses by number of components, beside the other."""
+    return csv.with_name(f"{csv.stem}_by_rank{csv.suffix}")

@@ -45,6 +45,10 @@ BLOCKS: Mapping[str, tuple[int, ...]] = {
     "orl_faces": (300, 150, 80, 40),
     "mnist5k": (3200, 800, 320, 160),
 }
+MARKS: Mapping[str, tuple[str, str]] = {
+    "orl_faces": ("no glasses", "glasses"),
+    "mnist5k": ("even", "odd"),
+}
 UNFAIR = (1, 2, 5, 10)
 STEPS = 5  # as in the paper
 N_SPLITS = 10
@@ -195,7 +199,8 @@ def _figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
                 name = f"{dataset}: held-out images over {title}"
                 figures[name] = _gallery(wanted, store)
         cells = [cell for cell in outcome.cells if cell.labels["dataset"] == dataset]
-        over_m = [cell for cell in cells if cell.labels["method"] == "offline"]
+        whole = ("0", str(BLOCKS[dataset][0]))  # FNPM in blocks of all rows, and what has none
+        over_m = [cell for cell in cells if str(cell.labels["b"]) in whole]
         figures[f"{dataset}: how well a linear classifier tells the mark, over m (AUC)"] = curves(
             over_m, "m", "linear_auc", by="method"
         )
@@ -236,14 +241,16 @@ def _gallery(rows: Mapping[str, Row], store: Store) -> go.Figure:
             part = (X - fitted["mean"]) @ fitted[subspace].T @ fitted[subspace]
             part = part + fitted["mean"] if what == "kept" else part
             lines[f"{what}, {name}"] = [line.reshape(images.shape) for line in part]
-    titles = ["without" if not images.mark[i] else "with the mark" for i in chosen]
+    titles = [MARKS[str(first["dataset"])][int(images.mark[i])] for i in chosen]
     return montage(lines, titles)
 
 
 def _people(images: Images, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return one image each of a few people."""
-    first = np.unique(images.person[rows], return_index=True)[1]
-    return rows[np.sort(first)][: _SHOWN // 2]
+    """Return one image each of a few people, and more of the same where they are too few."""
+    first = np.sort(np.unique(images.person[rows], return_index=True)[1])
+    others = np.setdiff1d(np.arange(len(rows)), first)
+    chosen: NDArray[np.intp] = rows[np.concatenate([first, others])]
+    return chosen[: _SHOWN // 2]
 
 
 EXPERIMENTS = (

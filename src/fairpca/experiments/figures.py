@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,29 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from fairpca.experiments.cells import Cell
-from fairpca.report.plots import COLOURS, SYMBOLS
+from fairpca.report.plots import COLOURS, SYMBOLS, finish, words
 
 __all__ = ["biplot", "boxes", "curves", "metric_scatter", "montage", "point_panels"]
+
+_WORDS = MappingProxyType(
+    {
+        "exp_var_pct": "variance kept, %",
+        "mmd2": "MMD²",
+        "fit_seconds": "seconds of a fit",
+        "linear_auc": "area under the ROC curve",
+        "subspace_error": "sine of the largest angle",
+        "epsilon_f": "ε_f",
+    }
+)
+_HEIGHT = 420
 
 
 def metric_scatter(
     cells: Sequence[Cell], x: str, y: str, *, where: Mapping[str, Any], label: str = "method"
 ) -> go.Figure:
     """Draw one metric against another, a point per label: ours filled, the printed one hollow.
+
+    The first metric has a logarithmic axis; zeros stand at half the last digit.
 
     Parameters
     ----------
@@ -37,33 +51,36 @@ def metric_scatter(
     for cell in cells:
         if all(str(cell.labels.get(name)) == str(value) for name, value in where.items()):
             chosen.setdefault(str(cell.labels[label]), {})[str(cell.labels["metric"])] = cell
+    drawn = {name: found for name, found in chosen.items() if x in found and y in found}
     figure = go.Figure()
-    for i, (name, by_metric) in enumerate(chosen.items()):
-        if x not in by_metric or y not in by_metric:
-            continue
+    for i, (name, by_metric) in enumerate(drawn.items()):
         pair = (by_metric[x], by_metric[y])
+        least = 0.5 * 10.0 ** -pair[0].digits
         ours = [cell.mean for cell in pair]
         printed = [cell.published.mean if cell.published else None for cell in pair]
-        for values, symbol, who in ((ours, "circle", "ours"), (printed, "circle-open", "printed")):
-            if None in values:
+        symbol = SYMBOLS[i // len(COLOURS) % len(SYMBOLS)]
+        for values, hollow, who in ((ours, "", "ours"), (printed, "-open", "printed")):
+            if values[0] is None or values[1] is None:
                 continue
             figure.add_scatter(
-                x=values[:1],
+                x=[max(values[0], least)],
                 y=values[1:],
                 mode="markers",
-                name=html.escape(name),
+                name=words(name),
                 legendgroup=name,
-                showlegend=symbol == "circle",
-                marker={"symbol": symbol, "size": 10, "color": COLOURS[i % len(COLOURS)]},
-                hovertemplate=f"{html.escape(name)}, {who}<br>{x} = %{{x:.4g}}<br>{y} = %{{y:.4g}}"
+                showlegend=not hollow,
+                marker={"symbol": symbol + hollow, "size": 10, "color": COLOURS[i % len(COLOURS)]},
+                hovertemplate=f"{words(name)}, {who}<br>{x} = {values[0]:.4g}<br>{y} = %{{y:.4g}}"
                 "<extra></extra>",
             )
-    figure.update_xaxes(title_text=x)
-    figure.update_yaxes(title_text=y)
-    return figure.update_layout(template="plotly_white")
+    figure.update_xaxes(title_text=_WORDS.get(x, x), **_scale(logarithmic=True))
+    figure.update_yaxes(title_text=_WORDS.get(y, y))
+    return _legend_beside(finish(figure, max(_HEIGHT, 31 * len(drawn) + 130)))
 
 
-def curves(cells: Sequence[Cell], x: str, metric: str, *, by: str, log: bool = False) -> go.Figure:
+def curves(
+    cells: Sequence[Cell], x: str, metric: str, *, by: str, log_x: bool = False, log_y: bool = False
+) -> go.Figure:
     """Draw a metric over a label's values, a line per value of another label.
 
     Parameters
@@ -74,8 +91,8 @@ def curves(cells: Sequence[Cell], x: str, metric: str, *, by: str, log: bool = F
     metric : str
     by : str
         The label of the lines.
-    log : bool
-        Whether both axes are logarithmic.
+    log_x, log_y : bool
+        Whether an axis is logarithmic; without `log_y` the standard deviations are drawn too.
     """
     figure = go.Figure()
     chosen = [cell for cell in cells if cell.labels["metric"] == metric and cell.mean is not None]
@@ -84,16 +101,27 @@ def curves(cells: Sequence[Cell], x: str, metric: str, *, by: str, log: bool = F
         figure.add_scatter(
             x=[float(cell.labels[x]) for cell in line],
             y=[cell.mean for cell in line],
-            error_y=None if log else {"array": [cell.sd for cell in line]},
+            error_y=None if log_y else {"array": [cell.sd for cell in line]},
             mode="lines+markers",
-            name=html.escape(name),
+            name=words(name),
             line={"color": COLOURS[i % len(COLOURS)]},
             marker={"symbol": SYMBOLS[i % len(SYMBOLS)], "size": 8},
         )
-    kind = "log" if log else "linear"
-    figure.update_xaxes(title_text=x, type=kind)
-    figure.update_yaxes(title_text=metric, type=kind)
-    return figure.update_layout(template="plotly_white")
+    figure.update_xaxes(title_text=words(x), **_scale(logarithmic=log_x))
+    figure.update_yaxes(title_text=_WORDS.get(metric, metric), **_scale(logarithmic=log_y))
+    return finish(figure, _HEIGHT)
+
+
+def _scale(*, logarithmic: bool) -> dict[str, Any]:
+    if logarithmic:
+        return {"type": "log", "dtick": 1, "exponentformat": "power"}
+    return {"type": "linear"}
+
+
+def _legend_beside(figure: go.Figure) -> go.Figure:
+    """Put a long legend beside the axes."""
+    place = {"orientation": "v", "x": 1.02, "xanchor": "left", "y": 1, "yref": "paper"}
+    return figure.update_layout(legend=place)
 
 
 def point_panels(panels: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> go.Figure:
@@ -104,7 +132,7 @@ def point_panels(panels: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> go.
     panels : mapping of str to (points, groups)
         Shapes (n, 2) and (n,).
     """
-    titles = [html.escape(name) for name in panels]
+    titles = [words(name) for name in panels]
     figure = make_subplots(1, len(panels), subplot_titles=titles, shared_yaxes=True)
     for column, (points, groups) in enumerate(panels.values(), start=1):
         for i, group in enumerate(np.unique(groups)):
@@ -113,15 +141,22 @@ def point_panels(panels: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> go.
                 x=np.round(rows[:, 0], 3),
                 y=np.round(rows[:, 1], 3),
                 mode="markers",
-                name=html.escape(f"group {group}"),
+                name=words(f"group {group}"),
                 legendgroup=str(group),
                 showlegend=column == 1,
                 marker={"symbol": SYMBOLS[i], "size": 4, "color": COLOURS[i], "opacity": 0.6},
                 row=1,
                 col=column,
             )
-    figure.update_xaxes(matches="x")
-    return figure.update_layout(template="plotly_white")
+    figure.update_xaxes(matches="x", title_text="component 1")
+    figure.update_yaxes(title_text="component 2", col=1)
+    return _panels_finished(figure, _HEIGHT)
+
+
+def _panels_finished(figure: go.Figure, height: int) -> go.Figure:
+    """Leave room between the legend and the panels' titles."""
+    finished = finish(figure, height)
+    return finished.update_layout(legend_itemsizing="constant", margin_t=100)
 
 
 def montage(rows: Mapping[str, Sequence[NDArray[Any]]], columns: Sequence[str]) -> go.Figure:
@@ -138,14 +173,16 @@ def montage(rows: Mapping[str, Sequence[NDArray[Any]]], columns: Sequence[str]) 
     figure = px.imshow(grid, binary_string=True, aspect="equal")
     figure.update_xaxes(
         tickvals=[width * (i + 0.5) for i in range(len(columns))],
-        ticktext=[html.escape(name) for name in columns],
+        ticktext=[words(name) for name in columns],
         side="top",
         showticklabels=True,
+        ticklabelstandoff=4,
     )
     figure.update_yaxes(
         tickvals=[height * (i + 0.5) for i in range(len(rows))],
-        ticktext=[html.escape(name) for name in rows],
+        ticktext=[words(name) for name in rows],
         showticklabels=True,
+        ticklabelstandoff=4,
     )
     figure.update_traces(hoverinfo="skip", hovertemplate=None)
     return figure.update_layout(
@@ -174,13 +211,13 @@ def boxes(values: Mapping[str, Sequence[float]], title: str) -> go.Figure:
     for i, (name, found) in enumerate(values.items()):
         figure.add_box(
             y=list(found),
-            name=html.escape(name),
+            name=words(name),
             boxpoints="all",
             marker={"color": COLOURS[i % len(COLOURS)]},
             showlegend=False,
         )
     figure.update_yaxes(title_text=title, rangemode="tozero")
-    return figure.update_layout(template="plotly_white")
+    return finish(figure, _HEIGHT)
 
 
 def biplot(
@@ -210,10 +247,10 @@ def biplot(
             x=[0.0, scale * x],
             y=[0.0, scale * y],
             mode="lines+text",
-            text=["", html.escape(name)],
+            text=["", words(name)],
             textposition="top center",
             line={"color": colour, "width": 3 if name == highlighted else 1},
             showlegend=False,
-            hovertemplate=f"{html.escape(name)}: {x:.2f}, {y:.2f}<extra></extra>",
+            hovertemplate=f"{words(name)}: {x:.2f}, {y:.2f}<extra></extra>",
         )
-    return figure.update_layout(height=600)
+    return _panels_finished(figure, 600)

@@ -24,6 +24,7 @@ from fairpca.experiments.moment_tables import Representation, Split
 from fairpca.solvers.fair_pca_published import mean_projection
 
 __all__ = [
+    "KERNEL",
     "SLOW",
     "UNFAIR",
     "Fitted",
@@ -38,6 +39,7 @@ Fitted = dict[str, NDArray[np.float64]]
 projected: ``train`` and ``test``."""
 Fit = Callable[[Split, int], Fitted]
 
+KERNEL = "Kleindessner et al. (2023) (kernel)"
 UNFAIR: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"adult": (15, 50), "compas": (2, 5), "german_credit": (10, 25)}
 )
@@ -163,7 +165,7 @@ def _compared() -> dict[str, Fit]:
         "Kleindessner et al. (2023) (mean)": _projected(CovarianceMatchingPCA, n_kept=None),
         "Kleindessner et al. (2023) (0.85)": _projected(CovarianceMatchingPCA, n_kept=0.85),
         "Kleindessner et al. (2023) (0.5)": _projected(CovarianceMatchingPCA, n_kept=0.5),
-        "Kleindessner et al. (2023) (kernel)": _kernel,
+        KERNEL: _kernel,
         "Ravfogel et al. (2020)": _of_projection(_inlp),
         "Ravfogel et al. (2022a)": _of_projection(_rlace),
         "Samadi et al. (2018)": _multiplicative_weights,

@@ -61,6 +61,7 @@ def _about(outcome: Outcome) -> dict[str, Any]:
         "planned": outcome.n_planned,
         "failures": len(outcome.failures),
         "seconds": round(outcome.seconds, 1),
+        "untimed": outcome.n_untimed,
         "wall_seconds": round(outcome.wall_seconds, 1),
         "versions": versions(),
         "remarks": dict(outcome.remarks),
@@ -177,14 +178,17 @@ def _page(outcome: Outcome, store: Store) -> str:
         lines = [tuple(map(str, row.values())) for row in rows]
         parts += [f"<h2>{html.escape(title)}</h2>", _html_table(list(rows[0]), lines)]
     cells = [c for c in outcome.cells if experiment.tabulated(c.labels)]
-    texts = [(cell_label(cell), *cell_texts(cell)) for cell in cells]
-    parts += ["<h2>Cells</h2>", _html_table(("cell", *CELL_COLUMNS), texts)]
+    printed = any(cell.published is not None for cell in cells)
+    columns = slice(None) if printed else slice(1, 2)  # ours alone, where nothing is printed
+    texts = [(cell_label(cell), *cell_texts(cell)[columns]) for cell in cells]
+    parts += ["<h2>Cells</h2>", _html_table(("cell", *CELL_COLUMNS[columns]), texts)]
     return _FRAME.format(title=html.escape(experiment.title), body="\n".join(parts))
 
 
 def _sizes(outcome: Outcome) -> str:
     size = "a small version, whose numbers are not the paper's; " if outcome.quick else ""
-    return f"{size}{outcome.n_units} units, {outcome.seconds:.0f} s on one core."
+    time = f"{'at least ' if outcome.n_untimed else ''}{outcome.seconds:.0f} s on one core"
+    return f"{size}{outcome.n_units} units, {time}."
 
 
 def _html_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -16,6 +16,7 @@ _HOMES: Mapping[str, str] = MappingProxyType(
         "fair-streaming-table-2": "fair_streaming",
         "fair-streaming-table-3": "fair_streaming",
         "fair-streaming-table-4": "fair_streaming",
+        "fair-streaming-kernel": "kernel_rows",
         "fair-streaming-passes": "passes",
         "fair-streaming-figure-2": "synthetic_stream",
         "faces": "faces",

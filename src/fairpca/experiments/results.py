@@ -42,6 +42,7 @@ def read_outcome(folder: Path, name: str) -> Outcome:
         n_cached=0,
         n_planned=int(about.get("planned", about["units"])),
         seconds=float(about["seconds"]),
+        n_untimed=int(about.get("untimed", 0)),
         wall_seconds=float(about["wall_seconds"]),
     )
 
@@ -55,7 +56,7 @@ def results_page(outcomes: Sequence[Outcome]) -> str:
 
 
 def overview(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return the table of counts and run times."""
+    """Return the table of counts and run times, and their sums."""
     head = ("experiment", "source", "published cells", "within two sd", "outside", "not computed",
             "repeats", "minutes of one core")  # fmt: skip
     return [
@@ -69,10 +70,57 @@ def overview(outcomes: Sequence[Outcome]) -> list[str]:
                 len(o.outside) if o.compared else "",
                 len(o.missing) if o.compared or o.missing else "",
                 _repeats(o.cells),
-                f"{o.seconds / 60:.1f}",
+                _minutes([o]),
             )
             for o in outcomes
         ),
+        _line("all of them", *[""] * 6, _minutes(_distinct(outcomes))),
+        "",
+        *_run_times(outcomes),
+    ]
+
+
+def _minutes(outcomes: Sequence[Outcome]) -> str:
+    least = "at least " if _unknown(outcomes) else ""
+    return f"{least}{sum(o.seconds for o in outcomes) / 60:.1f}"
+
+
+def _unknown(outcomes: Sequence[Outcome]) -> int:
+    """Return how many units the sum of the times is without: not timed, or not done."""
+    return sum(o.n_untimed + o.n_planned - o.n_units for o in outcomes)
+
+
+def _distinct(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Leave out those whose units are all units of another experiment: they are kept once."""
+    units = [
+        {
+            (o.experiment.compute, o.experiment.revision, frozenset(unit.items()))
+            for unit in o.experiment.units(quick=False)
+        }
+        for o in outcomes
+    ]
+    return [o for o, mine in zip(outcomes, units, strict=True) if not any(mine < u for u in units)]
+
+
+def _run_times(outcomes: Sequence[Outcome]) -> list[str]:
+    """Say what the times are, and of how many units they are not known."""
+    counted = _distinct(outcomes)
+    undone = sum(o.n_planned - o.n_units for o in counted)
+    untimed = sum(o.n_untimed for o in counted)
+    without = [f"{undone:,} further units that are not done"] if undone else []
+    without += [f"{untimed:,} units that were not timed"] if untimed else []
+    parts = [o.experiment.name for o in outcomes if o not in counted]
+    lines = [
+        f"Times are processor time, over {sum(o.n_units for o in counted):,} units of work in all.",
+        "Units share fits; whichever came first has the time of the fit.",
+    ]
+    lines += [f"Units of {', '.join(parts)} are also another's, and count once."] * bool(parts)
+    lines += [f"The sum is without {' and '.join(without)}."] * bool(without)
+    return [
+        *lines,
+        "Each unit runs on one core by itself, so that two cores take about half as long. The run",
+        "time of the small version, `fairpca reproduce all --quick`, is among",
+        "[the benchmarks](results.md).",
     ]
 
 
@@ -100,7 +148,13 @@ def outcome_sections(outcome: Outcome) -> list[str]:
 _PREFACE = (
     "Made from the files that `fairpca reproduce` wrote, in `benchmarks/results/reproduce/`. Each",
     "entry is *printed → computed*, or what was computed where nothing is printed; **bold** is",
-    "further from the printed mean than two printed standard deviations. Means over the repeats.",
+    "further from the printed mean than two printed standard deviations. Means over the repeats;",
+    "(n) where there are fewer than elsewhere in the table.",
+    "",
+    "`exp_var_pct` is the variance kept, in per cent, `mmd2` the MMD² between groups, `acc_pct` a",
+    "classifier's accuracy, `delta_dp` the difference of its selection rates between groups,",
+    "`leakage_auc` how well the stronger of two classifiers tells the group (area under the ROC",
+    "curve), all on the test part; `fit_seconds` is processor time of one fit.",
 )
 
 

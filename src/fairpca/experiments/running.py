@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
 from fairpca.data.output import make_folder
@@ -19,6 +17,7 @@ from fairpca.experiments.cells import Cell, compare_cells
 from fairpca.experiments.experiment import Experiment, Row, Unit
 from fairpca.experiments.registry import find_experiment
 from fairpca.experiments.store import Store, default_cache, default_data
+from fairpca.report.parallel import in_processes, n_processes
 
 __all__ = ["Failure", "Outcome", "Progress", "reproduce"]
 
@@ -64,6 +63,8 @@ class Outcome:
         Units here, those of them that were found in the cache, and units of the whole experiment.
     seconds : float
         Processor time of all units, whenever they were computed.
+    n_untimed : int
+        Units whose time is not known, since they were brought from elsewhere.
     wall_seconds : float
         From start to end of this run.
     """
@@ -78,6 +79,7 @@ class Outcome:
     n_cached: int
     n_planned: int
     seconds: float
+    n_untimed: int
     wall_seconds: float
 
     @property
@@ -183,7 +185,7 @@ def reproduce(
     work = [(place, units[place], keys[place]) for place in left]
     tell = progress or (lambda *_: None)
     tell(n_cached, len(units), "")
-    for result in _computed(found.compute, work, store, _jobs(jobs)):
+    for result in _computed(found.compute, work, store, n_processes(jobs)):
         done[result.place] = result
         tell(len(done), len(units), ", ".join(str(v) for v in units[result.place].values()))
     ordered = [done[place] for place in sorted(done)]
@@ -232,16 +234,6 @@ def _key(experiment: Experiment, unit: Unit, store: Store) -> dict[str, Any]:
     }
 
 
-def _jobs(jobs: int | None) -> int:
-    if jobs is not None:
-        if jobs < 1:
-            raise ValueError(f"jobs must be at least 1; got {jobs}.")
-        return jobs
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _computed(
     compute: _Compute, work: Sequence[tuple[int, Unit, Mapping[str, Any]]], store: Store, jobs: int
 ) -> Iterator[_Done]:
@@ -252,14 +244,8 @@ def _computed(
             for place, unit, key in work:
                 yield _one(compute, place, unit, key, store)
         return
-    calls: Iterable[Any] = (
-        delayed(_one)(compute, place, unit, key, store) for place, unit, key in work
-    )
-    with parallel_config("loky", inner_max_num_threads=1), warnings.catch_warnings():
-        # Processes that grew are replaced between units, which is no one's concern.
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
-        parallel = Parallel(jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs)
-        yield from parallel(calls)
+    calls = ((compute, place, unit, key, store) for place, unit, key in work)
+    yield from in_processes(_one, calls, jobs)
 
 
 def _one(compute: _Compute, place: int, unit: Unit, key: Mapping[str, Any], store: Store) -> _Done:
@@ -276,7 +262,7 @@ def _one(compute: _Compute, place: int, unit: Unit, key: Mapping[str, Any], stor
         return _Done(place, None, Failure(unit, message, traceback.format_exc()))
     content = {
         "rows": rows,
-        "seconds": time.process_time() - start,
+        "seconds": max(time.process_time() - start, 1e-9),  # 0 stands for not known
         "remarks": list(dict.fromkeys(str(warning.message) for warning in caught)),
     }
     store.keep(key, content)
@@ -299,12 +285,12 @@ def _outcome(
 ) -> Outcome:
     rows: list[Row] = []
     remarks: dict[str, int] = {}
-    seconds = 0.0
+    seconds: list[float] = []
     for unit, result in zip(units, done, strict=True):
         if result.content is None:
             continue
         rows += [{**unit, **row} for row in result.content["rows"]]
-        seconds += float(result.content["seconds"])
+        seconds.append(float(result.content["seconds"]))
         for remark in result.content["remarks"]:
             remarks[remark] = remarks.get(remark, 0) + 1
     cells = compare_cells(rows, experiment.repeats, experiment.published())
@@ -320,6 +306,7 @@ def _outcome(
         n_units=len(units),
         n_cached=0,
         n_planned=0,
-        seconds=seconds,
+        seconds=sum(seconds),
+        n_untimed=seconds.count(0.0),
         wall_seconds=0.0,
     )

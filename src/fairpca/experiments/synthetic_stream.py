@@ -142,7 +142,7 @@ def _figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
         )
     fair = [cell for cell in outcome.cells if cell.labels["method"] not in _IN_THE_PAPER[:2]]
     figures["ε_f against the number of rows N (means over seeds)"] = curves(
-        fair, "N", "epsilon_f", by="method", log=True
+        fair, "N", "epsilon_f", by="method", log_x=True, log_y=True
     )
     return figures
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairpca.metrics import (
@@ -16,7 +17,7 @@ from fairpca.metrics import (
     marginal_loss,
 )
 
-__all__ = ["LOSSES", "ROWS", "RankCurves", "group_name", "prefixes", "rank_curves"]
+__all__ = ["LOSSES", "ROWS", "RankCurves", "group_name", "prefixes", "rank_curves", "ranks_table"]
 
 Floats = NDArray[np.float64]
 
@@ -101,6 +102,36 @@ def rank_curves(
         np.array(gaps),
         problem,
     )
+
+
+def ranks_table(curves: Iterable[RankCurves]) -> pa.Table:
+    """Return the losses, in per cent, as a table with one row per method, group and rank.
+
+    Examples
+    --------
+    >>> losses = {("marginal", "training"): np.array([[3.0, 4.0], [1.0, 2.0]])}
+    >>> table = ranks_table([RankCurves("pca", ("a", "b"), losses)])
+    >>> table.column_names
+    ['method', 'rows', 'loss', 'n_components', 'group', 'percent', 'relative_gap']
+    >>> table["percent"].to_pylist()
+    [3.0, 4.0, 1.0, 2.0]
+    """
+    rows = [
+        {
+            "method": curve.name,
+            "rows": kind,
+            "loss": loss,
+            "n_components": r,
+            "group": group,
+            "percent": None if np.isnan(value) else float(value),
+            "relative_gap": float(curve.gaps[r - 1]) if r <= len(curve.gaps) else None,
+        }
+        for curve in curves
+        for (loss, kind), by_rank in curve.losses.items()
+        for r, values in enumerate(by_rank, start=1)
+        for group, value in zip(curve.groups, values, strict=True)
+    ]
+    return pa.Table.from_pylist(rows)
 
 
 def group_name(label: Any) -> str:

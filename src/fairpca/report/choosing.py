@@ -64,6 +64,7 @@ def choose_trials(
     table: TrainingTable,
     settings: Settings,
     tell: Callable[[str], None],
+    jobs: int = 1,
 ) -> tuple[list[tuple[Method, Trial]], Choices]:
     """Choose one trial of each method by cross-validation of training rows.
 
@@ -77,6 +78,8 @@ def choose_trials(
         With the target.
     tell : callable
         Told what comes next.
+    jobs : int
+        Processes that share the folds of a method; those under the time limit have their own.
 
     Returns
     -------
@@ -87,14 +90,14 @@ def choose_trials(
     found, choices = [], {}
     for method, trials in methods:
         tell(f"choosing for {method.name}")
-        trial, choice = _choose(method, trials, table, settings)
+        trial, choice = _choose(method, trials, table, settings, jobs)
         found.append((method, trial))
         choices[method.name] = choice
     return found, choices
 
 
 def _choose(
-    method: Method, trials: Sequence[Trial], table: TrainingTable, settings: Settings
+    method: Method, trials: Sequence[Trial], table: TrainingTable, settings: Settings, jobs: int
 ) -> tuple[Trial, ChosenSetting]:
     target: Any = settings.target
     try:
@@ -109,6 +112,7 @@ def _choose(
             pos_label=settings.pos_label,
             max_samples=settings.max_samples,
             random_state=settings.seed,
+            n_jobs=1 if method.slow and settings.time_limit else jobs,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what matters is in the choice

@@ -5,6 +5,7 @@ Everything is fitted on training rows and measured on the others.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,7 @@ from fairpca.estimators.registry import Facts, Method, Trial
 from fairpca.report.bench import Bench
 from fairpca.report.by_rank import RankCurves
 from fairpca.report.choosing import Choices, TrainingTable, choose_trials
+from fairpca.report.parallel import in_processes, n_processes
 from fairpca.report.result import Comparison, MethodResult, Settings
 from fairpca.report.splits import (
     check_sizes,
@@ -111,17 +113,21 @@ def compare_parts(
     title: str = "table",
     arguments: Sequence[str] = (),
     remarks: Sequence[str] = (),
+    jobs: int = 1,
     progress: Progress | None = None,
 ) -> Comparison:
     """Compare on a table that has been taken apart; parameters as in `compare`.
 
     `arguments` are the table and roles as `fairpca fit` takes them, to show how to fit each method;
     `remarks` are notes on how the table was read; `progress` is told the share that is done and the
-    method that comes next.
+    method that comes next. With several `jobs` methods are fitted and measured in so many processes
+    of one thread each, but for those under the time limit, which have one of their own already.
     """
     settings = settings or Settings()
     with collected_warnings() as notes:
-        found = _compare(parts, clone(encoder or TableEncoder()), settings, title, progress)
+        found = _compare(
+            parts, clone(encoder or TableEncoder()), settings, title, progress, n_processes(jobs)
+        )
     return replace(found, arguments=tuple(arguments), notes=(*remarks, *notes))
 
 
@@ -131,6 +137,7 @@ def _compare(
     settings: Settings,
     title: str,
     progress: Progress | None,
+    jobs: int,
 ) -> Comparison:
     check_attributes(parts)
     encoder.check(parts.features)
@@ -147,10 +154,10 @@ def _compare(
     tell = _Steps(progress, len(trials) * settings.repeats)
     if settings.target is not None:
         table = _training_table(parts, groups, label, encoder, settings)
-        trials, choices = _chosen(trials, table, settings, tell)
+        trials, choices = _chosen(trials, table, settings, tell, jobs)
         tell.n_steps = tell.done + len(trials) * settings.repeats
-    splits = [_measured(first, trials, tell)]
-    splits += [_measured(bench, trials, tell) for bench, _, _ in benches]
+    splits = [_measured(first, trials, tell, jobs)]
+    splits += [_measured(bench, trials, tell, jobs) for bench, _, _ in benches]
     methods = [_together(found) for found in zip(*splits, strict=True)]
     methods = [m if m.further else replace(m, chosen=choices.get(m.method)) for m in methods]
     curves = _curves(first, trials, methods) if settings.n_ranks > 0 else ()
@@ -237,12 +244,13 @@ def _chosen(
     table: TrainingTable,
     settings: Settings,
     tell: _Steps,
+    jobs: int,
 ) -> tuple[list[tuple[Method, Trial, bool]], Choices]:
     """Keep of each method's rows the one chosen; the others are further points, if asked for."""
     by_method: dict[str, tuple[Method, list[Trial]]] = {}
     for method, trial, _ in trials:
         by_method.setdefault(method.name, (method, []))[1].append(trial)
-    kept, choices = choose_trials(list(by_method.values()), table, settings, tell.next)
+    kept, choices = choose_trials(list(by_method.values()), table, settings, tell.next, jobs)
     main = [(method, trial, False) for method, trial in kept]
     shown = {(method.name, trial.label) for method, trial in kept}
     rest = [
@@ -266,13 +274,34 @@ class _Steps:
 
 
 def _measured(
-    bench: Bench, trials: Sequence[tuple[Method, Trial, bool]], tell: _Steps
+    bench: Bench, trials: Sequence[tuple[Method, Trial, bool]], tell: _Steps, jobs: int
 ) -> list[MethodResult]:
-    found = []
-    for method, trial, further in trials:
-        tell.next(trial.label)
-        found.append(bench.measure(method, trial, further=further))
-    return found
+    """Fit and measure the trials, in several processes where that is asked for."""
+    found: dict[int, MethodResult] = {}
+    limited = bench.settings.time_limit is not None
+    shared = [i for i, trial in enumerate(trials) if not (limited and trial[0].slow)]
+    calls = [(bench, i, trials[i]) for i in shared]
+    for i, result, told in in_processes(_measured_there, calls, jobs) if jobs > 1 else ():
+        tell.next(trials[i][1].label)
+        found[i] = result
+        for text in told:
+            warnings.warn(text, UserWarning, stacklevel=1)
+    for i, (method, trial, further) in enumerate(trials):
+        if i not in found:
+            tell.next(trial.label)
+            found[i] = bench.measure(method, trial, further=further)
+    return [found[i] for i in range(len(trials))]
+
+
+def _measured_there(
+    bench: Bench, place: int, trial: tuple[Method, Trial, bool]
+) -> tuple[int, MethodResult, list[str]]:
+    """Measure in another process; return its warnings, which would be lost there."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = bench.measure(trial[0], trial[1], further=trial[2])
+    hidden = (DeprecationWarning, FutureWarning)
+    return place, result, [str(w.message) for w in caught if not issubclass(w.category, hidden)]
 
 
 def _curves(
