@@ -160,7 +160,9 @@ def test_curvature_without_its_residual_is_the_same_gauss_newton_part(problem):
     whole = problem.discrepancy.curvature(V, C)
     part = problem.discrepancy.curvature(V, C, residual=False)
     assert part.residual is None
-    np.testing.assert_allclose(part.gauss_newton, whole.gauss_newton, atol=1e-15)
+    scale = np.abs(whole.gauss_newton).max()
+    np.testing.assert_allclose(part.gauss_newton, whole.gauss_newton, atol=3e-6 * scale)  # float32
+    np.testing.assert_array_equal(part.gauss_newton, part.gauss_newton.T)
 
 
 def test_repms_with_published_constants(problem):

@@ -132,7 +132,8 @@ class KernelDiscrepancy:
     def curvature(self, V: Floats, complement: Floats, *, residual: bool = True) -> Curvature:
         """Return second derivatives at V along `complement`; see `Discrepancy`.
 
-        Time O(n² q k + n q² k²), memory O(n q k).
+        Without the residual they only lead a search that is still far away, and are computed from
+        float32 tiles. Time O(n² q k + n q² k²), memory O(n q k).
         """
         Z = self._scaled_scores(V)
         X = self.X @ complement
@@ -140,21 +141,32 @@ class KernelDiscrepancy:
         above = np.triu_indices(k)
         gauss_newton = np.zeros((k * q, k * q))
         pull1, pull2 = np.zeros(n), np.zeros((n, len(above[0])))
+        shared = self.kernel.one_table
+        precision: Precision = self.precision if residual else "single"
+        dtype = np.float64 if residual else np.float32
         for a in self.A.T:
             one, aX = a[:, None], a[:, None] * X
             moved = (Z[:, :, None] * aX[:, None, :]).reshape(n, k * q)
             alone = np.hstack([one, one * Z, one * Z[:, above[0]] * Z[:, above[1]]])
             if not residual:
                 alone = alone[:, :0]
+            cut = alone.shape[1]
             _, first, second = self._products(
                 Z,
-                w1=np.hstack([alone[:, :1], aX]),
+                w1=None if shared else np.hstack([one, aX]),
                 w2=np.hstack([alone, aX, moved]),
+                precision=precision,
             )
-            cut = alone.shape[1]
-            gauss_newton += _gauss_newton(Z, aX, moved, first[:, -q:], second[:, cut:])
+            pulled = second[:, cut : cut + q]
+            gauss_newton += _gauss_newton(
+                *(
+                    part.astype(dtype, copy=False)
+                    for part in (Z, aX, moved, first[:, 1:] if not shared else pulled, pulled)
+                ),
+                second[:, cut + q :].astype(dtype, copy=False),
+            )
             if residual:
-                pull1 += a * first[:, 0]
+                pull1 += a * (second[:, 0] if shared else first[:, 0])
                 pull2 += one * _row_pull(Z, second[:, :cut])
         scale = 2.0 / self.bandwidth**2
         if not residual:
@@ -168,21 +180,26 @@ class KernelDiscrepancy:
         return Z
 
     def _products(
-        self, Z: Floats, *, K: Floats | None = None, w1: Floats | None = None, w2: Any = None
+        self,
+        Z: Floats,
+        *,
+        K: Floats | None = None,
+        w1: Floats | None = None,
+        w2: Floats | None = None,
+        precision: Precision | None = None,
     ) -> tuple[Floats, Floats, Floats]:
         """Products of the kernel's tables K, w₁ and w₂ (n × n, never held) with right-hand sides.
 
         Right-hand sides of one table share one product.
         """
         empty = np.zeros((len(Z), 0))
+        precision = precision or self.precision
         sides = [empty if side is None else side for side in (K, w1, w2)]
         if self.kernel.one_table:
-            joined = _table_products(
-                Z, self.kernel, [np.concatenate(sides, axis=1)], self.precision
-            )
+            joined = _table_products(Z, self.kernel, [np.concatenate(sides, axis=1)], precision)
             ends = np.cumsum([side.shape[1] for side in sides])
             return joined[0][:, : ends[0]], joined[0][:, ends[0] : ends[1]], joined[0][:, ends[1] :]
-        first, second, third = _table_products(Z, self.kernel, sides, self.precision)
+        first, second, third = _table_products(Z, self.kernel, sides, precision)
         return first, second, third
 
 
@@ -300,27 +317,27 @@ def _from_upper_blocks(blocks: Floats) -> Floats:
     return whole.reshape(k * q, k * q)
 
 
-def _gauss_newton(Z: Floats, aX: Floats, moved: Floats, first: Floats, second: Floats) -> Floats:
+def _gauss_newton(
+    Z: NDArray[Any],
+    aX: NDArray[Any],
+    moved: NDArray[Any],
+    first: NDArray[Any],
+    second: NDArray[Any],
+    turned: NDArray[Any],
+) -> Floats:
     """Σ_ij a_i a_j x_i x_jᵀ ⊗ (w₁ I − w₂ δδᵀ), δ = z_i − z_j, for one comparison.
 
-    `first` is w₁ (a∘X); `second` is w₂ [a∘X, z_1∘a∘X, …, z_k∘a∘X].
+    `first` is w₁ (a∘X), `second` w₂ (a∘X), and `turned` w₂ [z_1∘a∘X, …, z_k∘a∘X]. As i and j may
+    be exchanged, the products of δ come down to z_i z_iᵀ − z_i z_jᵀ, one product of two matrices.
     """
     n, q, k = *aX.shape, Z.shape[1]
-    form = moved.T @ second[:, q:]
-    crossed = form.reshape(k, q, k, q)
-    form = form + crossed.transpose(2, 1, 0, 3).reshape(k * q, k * q)
-    rows, columns = np.triu_indices(k)
-    blocks = np.zeros((len(rows), q, q))
-    step = max(64, _BLOCK // len(rows))
-    for start in range(0, n, step):
-        part = slice(start, start + step)
-        squares = Z[part][:, rows] * Z[part][:, columns]
-        weighted = (squares[:, :, None] * aX[part, None, :]).reshape(len(squares), -1)
-        blocks += (weighted.T @ second[part, :q]).reshape(blocks.shape)
-    blocks += blocks.transpose(0, 2, 1).copy()
-    blocks[rows == columns] -= aX.T @ first
-    form -= _from_upper_blocks(blocks)
-    return form
+    rest = (Z[:, :, None] * second[:, None, :]).reshape(n, k * q) - turned
+    pairs = np.asarray(moved.T @ rest, dtype=np.float64).reshape(k, q, k, q)
+    form = -(pairs + pairs.transpose(2, 1, 0, 3))
+    same = np.arange(k)
+    form[same, :, same, :] += np.asarray(aX.T @ first, dtype=np.float64)
+    whole = form.reshape(k * q, k * q)
+    return 0.5 * (whole + whole.T)
 
 
 def _row_pull(Z: Floats, second: Floats) -> Floats:

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairpca.solvers.mmd_gradient import Discrepancy
-from fairpca.solvers.mmd_step import StepModel, TangentStep, solve_step
-from fairpca.solvers.stiefel import Frame, retract
+from fairpca.solvers.mmd_gradient import Curvature, Discrepancy
+from fairpca.solvers.mmd_step import Damping, StepModel, TangentStep, solve_step
+from fairpca.solvers.stiefel import Frame
 from fairpca.summaries.base import Floats
 
 __all__ = ["SETTLED", "Iterate", "MatchingProblem", "MatchingSolution", "maximize_variance"]
@@ -36,16 +36,26 @@ _HASTE = 5.0
 _EXHAUSTED = 0.03
 """A multiplier grows once its model promises less than this share of multiplier times MMD²: MMD²
 falls by orders of magnitude along such a path at a fraction of the variance that haste costs."""
+_GROWTH_NEAR, _EXHAUSTED_NEAR = 2.0, 0.3
+"""The same within `_NEAR` of the bound, where much larger multipliers than the last one's are
+tried otherwise."""
 _NEAR = 2.0
 """Within this factor of τ the model takes in all second derivatives of h."""
 _ALMOST = 1e-5
 _MAX_REJECTED = 16
-_MAX_BENT = 4
+_MAX_BENT = 8
 """So many times a model that is not convex is damped; then it goes on without h's residual."""
 _IDLE = 20
 """So many steps in a row within the bound that gain less than `_NOTHING` end a run: it is where it
 can get, though it does not come to rest (within the slack under the bound it may go to and fro)."""
 _NOTHING = 1e-7
+_REUSED = 3
+"""Second derivatives serve so many steps: they cost ten times as much as a value and gradient and
+change little, turned along with the bases; less where a step was not borne out."""
+_MANY = 50
+"""With fewer unknowns they cost too little to be reused."""
+_GOOD = (0.3, 1.7)
+"""Actual over predicted gain of a step after which they still hold."""
 _FREE = 1.0
 """With more damping than this a small gain says nothing."""
 _PATIENCE = 8
@@ -197,7 +207,11 @@ class _Search:
         self.inside = _INSIDE
         self.here = self.best = _point(problem, Frame.of(start))
         self.evaluations = 1
-        self.damping, self.multiplier = 1e-3, multiplier
+        self.curvature: Curvature | None = None
+        self.age = 0
+        unknowns = self.here.frame.complement.shape[1] * problem.n_components
+        self.oldest = _REUSED if unknowns >= _MANY else 1
+        self.damping, self.multiplier = Damping(), multiplier
         self.growth = _GROWTH if patient else _HASTE
         self.calm = self.stuck = self.idle = 0
         self.lowest = self.here.h
@@ -205,35 +219,58 @@ class _Search:
 
     def advance(self) -> TangentStep | None:
         """Take one step whose actual gain bears out the predicted one; None if there is none."""
-        model = _model(self.problem, self.here, self.multiplier, self.growth, self.inside)
-        bent = 0
+        model = self._model()
+        bent = rejected = 0
+        before = self.damping.value
         for _ in range(_MAX_REJECTED):
-            step = solve_step(model, self.damping, self.multiplier)
+            step = solve_step(model, self.damping.value, self.multiplier)
             if step is None:
                 bent += 1
                 if bent == _MAX_BENT:  # at a multiplier far from its last value
                     model = replace(model, hessian=model.plain)
-                    self.damping *= 8.0 ** (1 - bent)
+                    self.damping = Damping(before)
                 else:
-                    self.damping *= 8.0
+                    self.damping.bend(bent)
                 continue
-            there = _point(self.problem, _moved(self.here.frame, step.p))
+            there = _point(
+                self.problem, self.here.frame.moved(step.p.reshape(self.problem.n_components, -1).T)
+            )
             self.evaluations += 1
-            gain = there.value - self.here.value + step.multiplier * (self.here.h - there.h)
-            ratio = gain / max(step.predicted, 1e-300)
+            ratio = self._ratio(step, there)
             if ratio > 0.1 or step.predicted < 1e-14:
                 self._accept(model, step, there, ratio)
                 return step
-            self.damping *= 4.0
+            if self.age:  # perhaps second derivatives were out of date
+                self.curvature = None
+                model = self._model()
+                continue
+            rejected += 1
+            self.damping.reject(rejected)
         return None
+
+    def _ratio(self, step: TangentStep, there: _Point) -> float:
+        gain = there.value - self.here.value + step.multiplier * (self.here.h - there.h)
+        return gain / max(step.predicted, 1e-300)
+
+    def _model(self) -> StepModel:
+        here = self.here
+        near = here.h <= _NEAR * self.problem.tol
+        if self.curvature is None or (near and self.curvature.residual is None):
+            self.age = 0
+            self.curvature = self.problem.model.curvature(
+                here.frame.V, here.frame.complement, residual=near
+            )
+        return _model(self.problem, here, self.curvature, self.multiplier, self.growth, self.inside)
 
     def _accept(self, model: StepModel, step: TangentStep, there: _Point, ratio: float) -> None:
         slope = float(np.linalg.norm(model.gradient + step.multiplier * model.slope))
         length = float(np.linalg.norm(step.p))
         self.history.append(Iterate(self.here.value, self.here.h, step.multiplier, slope, length))
-        change = 0.25 if ratio > 0.7 else (2.0 if ratio < 0.3 else 1.0)
-        self.damping = float(np.clip(self.damping * change, 1e-10, 1e8))
+        self.damping.accept(ratio)
         self.here, self.multiplier = there, max(step.multiplier, 1e-6)
+        self.age += 1
+        if not _GOOD[0] < ratio < _GOOD[1] or self.age >= self.oldest:
+            self.curvature = None
         if step.attained and step.predicted < _ALMOST:
             self.inside = max(0.1 * self.inside, _CLOSE)
         before = self.best
@@ -245,8 +282,8 @@ class _Search:
         if ratio > 1.5:  # the model is too stiff: it will promise as much again
             promised *= 10.0
         near = there.h <= _NEAR * self.problem.tol
-        exhausted = ratio > 0.3 and promised < (1.0 if near else _EXHAUSTED)
-        grows = _GROWTH if exhausted else 1.0
+        exhausted = ratio > 0.3 and promised < (_EXHAUSTED_NEAR if near else _EXHAUSTED)
+        grows = (_GROWTH_NEAR if near else _GROWTH) if exhausted else 1.0
         self.growth = grows if self.patient else _HASTE
         feasible = self.best.h <= self.problem.tol
         lowered = there.h <= 0.99 * self.lowest
@@ -258,7 +295,7 @@ class _Search:
 
     def calm_after(self, step: TangentStep, settled: float) -> int:
         """Count the steps in a row, this one included, that promised no gain."""
-        small = step.predicted < settled and self.damping <= _FREE
+        small = step.predicted < settled and self.damping.value <= _FREE
         self.calm = self.calm + 1 if small and step.attained else 0
         return self.calm
 
@@ -291,21 +328,15 @@ def _point(problem: MatchingProblem, frame: Frame) -> _Point:
     return _Point(frame, h, G, value)
 
 
-def _moved(frame: Frame, p: Floats) -> Frame:
-    move = frame.complement @ p.reshape(frame.V.shape[1], -1).T
-    return Frame.of(retract(frame.V, move))
-
-
 def _model(
     problem: MatchingProblem,
     here: _Point,
+    curvature: Curvature,
     multiplier: float,
     growth: float,
     inside: float,
 ) -> StepModel:
     V, C = here.frame.V, here.frame.complement
-    near = here.h <= _NEAR * problem.tol
-    curvature = problem.model.curvature(V, C, residual=near)
     q, k = C.shape[1], V.shape[1]
     gradient = (-2.0 * (C.T @ (problem.variances[:, None] * V))).T.reshape(-1)
     D = problem.variances[:, None]

@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from fairpca.solvers.mmd_matching import SETTLED, MatchingProblem, MatchingSolution
-from fairpca.solvers.mmd_search import SearchResult, Start, search
+from fairpca.solvers.mmd_search import ROUGH, SearchResult, Start, search
 
 __all__ = ["RankedStarts", "search_over_ranks"]
 
-_LOOK = 2
+_LOOK = 1
 """Starts of a first look at a rank."""
+_BESIDE = 0.5
+"""Share of the other starts made at a rank next to the best one."""
 _WORTH = 0.9
 """A rank next to the best one is searched too if a first look gave this share of its variance."""
 _DECLINES = 2
@@ -70,20 +72,22 @@ def search_over_ranks(
     k, tol = problem.n_components, problem.tol
     lowest = max(1, k - (len(problem.variances) - ranked.n_filled))
     settings: dict[str, Any] = {"max_iter": max_iter, "settled": settled}
-    whole = search(problem, starts[:_LOOK], **settings)
+    rough = settings | {"settled": max(settled, ROUGH)}
+    whole = search(problem, starts[:_LOOK], **rough)
     best = _merit(whole, tol)
     ranks = [
         r
         for r in range(lowest, min(k, ranked.n_filled + 1))
         if best[0] is False or ranked.ceiling(r) > best[1]
     ]
-    looks = {k: whole, **_look(problem, ranks, ranked, **settings)}
+    looks = {k: whole, **_look(problem, ranks, ranked, **rough)}
     found = dict(looks)
-    for r in _promising(looks, tol):
-        if not looks[r].agreed or len(looks) > 1:
-            rest = (starts if r == k else ranked.at(r))[_LOOK:]
-            small = problem if r == k else problem.on_axes(ranked.n_filled, r)
-            found[r] = search(small, rest, known=looks[r], **settings)
+    agreeing = 2 if len(looks) == 1 else 3  # of few components the first starts end alike
+    for i, r in enumerate(_promising(looks, tol)):
+        rest = (starts if r == k else ranked.at(r))[_LOOK:]
+        rest = rest[: round(_BESIDE * len(rest))] if i else rest
+        small = problem if r == k else problem.on_axes(ranked.n_filled, r)
+        found[r] = search(small, rest, known=looks[r], agreeing=agreeing, **settings)
     rank = max(found, key=lambda r: _merit(found[r], tol))
     answer = found[rank]
     if rank != k:

@@ -54,7 +54,7 @@ class SearchResult:
     n_evaluations : int
         Values and gradients computed in all, exact ones only.
     agreed : bool
-        Whether two starts led to the best value, or there can be no better.
+        Whether enough starts led to the best value, or there can be no better.
     """
 
     solution: MatchingSolution
@@ -75,6 +75,7 @@ def search(
     starts: Iterable[Start],
     *,
     known: SearchResult | None = None,
+    agreeing: int = 2,
     max_iter: int = 100,
     settled: float = SETTLED,
 ) -> SearchResult:
@@ -87,6 +88,8 @@ def search(
         The most promising first; at least one unless something is known.
     known : SearchResult, optional
         Of other starts; counts as one of these.
+    agreeing : int
+        So many starts that lead to the best value end the search.
     max_iter : int
         Most steps of one run, its trial included.
     settled : float
@@ -105,7 +108,7 @@ def search(
         )
         trials.append(_Trial(start.name, solution, start.patient))
         n_starts, evaluations = n_starts + 1, evaluations + solution.n_evaluations
-        agreed = _agreed(trials, problem, max(_SAME, 100.0 * settled))
+        agreed = _agreed(trials, problem, max(_SAME, 100.0 * settled), agreeing)
         if agreed:
             break
     leading = _ranked(trials, problem.tol)
@@ -160,14 +163,15 @@ def no_worse(found: SearchResult, problem: MatchingProblem, reference: Start) ->
     return replace(found, n_evaluations=evaluations)
 
 
-def _agreed(trials: list[_Trial], problem: MatchingProblem, same: float) -> bool:
-    """Whether two converged trials agree on the best value, or there can be no better."""
+def _agreed(trials: list[_Trial], problem: MatchingProblem, same: float, agreeing: int) -> bool:
+    """Whether so many converged trials agree on the best value, or there can be no better."""
     best = _ranked(trials, problem.tol)[0].solution
     if best.mmd_squared > problem.tol:
         return False
     if best.value >= (1.0 - 1e-12) * float(problem.variances[: problem.n_components].sum()):
         return True
-    return sum(t.solution.converged and best.value - t.solution.value < same for t in trials) >= 2
+    near = (t.solution.converged and best.value - t.solution.value < same for t in trials)
+    return sum(near) >= agreeing
 
 
 def _ranked(trials: list[_Trial], tol: float) -> list[_Trial]:

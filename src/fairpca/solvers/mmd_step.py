@@ -16,7 +16,7 @@ import scipy.linalg
 from fairpca.solvers.eigen import small_problem_threads
 from fairpca.summaries.base import Floats
 
-__all__ = ["StepModel", "TangentStep", "solve_step"]
+__all__ = ["Damping", "StepModel", "TangentStep", "solve_step"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,36 @@ class TangentStep(NamedTuple):
     multiplier: float
     predicted: float
     attained: bool
+
+
+@dataclass
+class Damping:
+    """How much of the identity is added to a model, and how that follows from what steps gave.
+
+    Where a model is not convex, the longest steps are made with little more damping than the least
+    that makes it so: `value` then goes halfway (in logarithms) towards `floor`, where it was not.
+    """
+
+    value: float = 1e-3
+    floor: float = 0.0
+
+    def bend(self, times: int) -> None:
+        """Damp more, as the model was not convex so many times in a row."""
+        self.floor = self.value
+        self.value *= 2.0**times
+
+    def reject(self, times: int) -> None:
+        """Damp more, as so many steps in a row were not borne out."""
+        self.value *= 4.0**times
+
+    def accept(self, ratio: float) -> None:
+        """Damp less after a step whose gain was about as predicted, more if it was far less."""
+        change = 0.25 if ratio > 0.7 else (2.0 if ratio < 0.3 else 1.0)
+        if change < 1.0 and self.floor > 0.5 * change * self.value:
+            self.value = float(np.sqrt(self.value * self.floor))
+        else:
+            self.value = float(np.clip(self.value * change, 1e-10, 1e8))
+        self.floor *= 0.5
 
 
 def solve_step(model: StepModel, damping: float, multiplier: float) -> TangentStep | None:

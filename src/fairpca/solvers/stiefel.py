@@ -40,6 +40,19 @@ class Frame:
             whole = scipy.linalg.qr(V, check_finite=False)[0]
         return cls(whole[:, : V.shape[1]], whole[:, V.shape[1] :])
 
+    def moved(self, B: Floats) -> Frame:
+        """Return the frame after a step along `complement` @ B, both bases turned alike.
+
+        V moves by `retract`; the complement's basis is carried along without turning in itself, so
+        that coordinates of tangents stay comparable.
+        """
+        V = retract(self.V, self.complement @ B)
+        C = self.complement - self.V @ B.T
+        C -= V @ (V.T @ C)
+        left, sines, _ = np.linalg.svd(B, full_matrices=False)
+        C += (C @ left) * (1.0 / np.sqrt(1.0 + sines**2) - 1.0) @ left.T
+        return Frame(V, C)
+
 
 def horizontal(V: Floats, ambient: Floats) -> Floats:
     """Project onto the tangent space: (I − VVᵀ) `ambient`."""
