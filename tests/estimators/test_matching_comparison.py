@@ -496,3 +496,9 @@ def test_published_cells_of_kernel_mean_matching(shared, k):
         for value, metric in zip(np.mean(found, axis=0), ("acc_pct", "delta_dp"), strict=True):
             mean, sd = printed(method, k, metric, dataset="compas", classifier=name)
             assert abs(value - mean) < 2 * sd
+
+
+def test_a_kernel_width_that_would_overflow_is_told():
+    X = np.random.default_rng(0).normal(size=(40, 3)) * 1e-160
+    with pytest.raises(ValueError, match="squares underflow float64"):
+        KernelMeanMatchingPCA(2).fit(X, sensitive_features=["a", "b"] * 20)

@@ -230,8 +230,77 @@ UNFIT = {
         "missing": lambda n: header(lambda h: h["estimator"]["attributes"].pop(n)),
     }.items()
 }
+
+
+def encoder(name, value):
+    return header(lambda h: h["encoder"]["attributes"].update({name: value}))
+
+
+def encoder_array(name, value):
+    """Put another array in an attribute of the encoder's place."""
+
+    def apply(members):
+        found = json.loads(members["header.json"])["encoder"]["attributes"][name]["array"]
+        buffer = io.BytesIO()
+        np.save(buffer, np.asarray(value))
+        members[found] = buffer.getvalue()
+        _refresh(members)
+
+    return apply
+
+
+def detail(name, value):
+    return header(lambda h: h["details"]["dict"].append([name, value]))
+
+
+CONTRADICTORY = {
+    "components not finite": (
+        replaced("components_", np.full((2, 6), np.nan)),
+        "components_ holds",
+    ),
+    "mean not finite": (replaced("mean_", np.full(6, np.inf)), "mean_ holds NaN or inf"),
+    "more components": (replaced("components_", np.eye(3, 6)), "it has 3 components"),
+    "no component": (replaced("components_", np.eye(0, 6)), "it has 0 components"),
+    "removed of text": (attribute("unfair_subspace_", "x"), "unfair_subspace_ is str"),
+    "same name twice": (
+        encoder("feature_names_in_", {"tuple": ["x", "x", "job"]}),
+        "feature_names_in_ must be different",
+    ),
+    "names are numbers": (
+        encoder("feature_names_in_", {"tuple": [1, 2, 3]}),
+        "feature_names_in_ must be different",
+    ),
+    "unknown kind": (encoder("kinds_", {"tuple": ["number", "number", "x"]}), "kinds_ must be"),
+    "too few kinds": (encoder("kinds_", {"tuple": ["number"]}), "kinds_ must be"),
+    "foreign categories": (
+        encoder("categories_", {"dict": [["y", {"tuple": ["a", "b", "c", "d"]}]]}),
+        "categories_ must be",
+    ),
+    "same category twice": (
+        encoder("categories_", {"dict": [["job", {"tuple": ["a", "a", "b", "c"]}]]}),
+        "categories_ must be",
+    ),
+    "no means": (header(lambda h: h["encoder"]["attributes"].pop("means_")), "means_ must be set"),
+    "means are text": (encoder("means_", "x"), "means_ must be a finite number"),
+    "means not finite": (encoder_array("means_", [np.nan, 0.0]), "means_ must be a finite number"),
+    "too many scales": (encoder_array("scales_", np.ones(3)), "scales_ must be a finite number"),
+    "scale of nothing": (encoder_array("scales_", [0.0, 1.0]), "scales_ must be positive"),
+    "negative scale": (encoder_array("scales_", [-1.0, 1.0]), "scales_ must be"),
+    "counts are floats": (encoder_array("n_values_", np.ones(2)), "n_values_ must be counts"),
+    "no rows": (encoder("n_samples_seen_", 0), "n_samples_seen_ must be a count"),
+    "details are null": (header(lambda h: h.update(details=None)), "details are a NoneType"),
+    "label is a number": (detail("label", 5), "label must be a column name; it is 5"),
+    "sensitive is text": (detail("sensitive", "sex"), "sensitive must be a list of text"),
+    "missing is a number": (detail("na_values", {"list": [1]}), "na_values must be a list of text"),
+    "edges are a list": (detail("edges", {"list": []}), "edges must be a dict"),
+    "edges fall": (
+        detail("edges", {"dict": [["age", {"list": [2.0, 1.0]}]]}),
+        "edges must be a dict of column names and rising numbers",
+    ),
+}
 DAMAGE = {
     **UNFIT,
+    **CONTRADICTORY,
     "no width": (header(lambda h: h["estimator"]["attributes"].pop("n_features_in_")), "damaged"),
     "newer": (header(lambda h: h.update(format_version=2)), "Install a newer fairpca"),
     "other format": (header(lambda h: h.update(format="x")), "not a fairpca model file"),
@@ -322,6 +391,32 @@ def test_every_cut_and_every_flipped_byte_is_noticed(path, data):
         except ModelFileError:
             continue
         np.testing.assert_array_equal(found.components_, expected)
+
+
+@pytest.mark.parametrize("byte", range(16, 20))
+def test_a_directory_that_points_astray_is_damage(path, byte):
+    content = bytearray(path.read_bytes())
+    content[len(content) - 22 + byte] ^= 255  # offset of the archive's directory
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match="damaged or cut short"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("name", ["dual_components_", "offset_"])
+def test_a_kernel_map_of_nan_is_damage(tmp_path, data, name):
+    table, groups = data
+    X = TableEncoder().fit_transform(table)
+    estimator = fairpca.comparison.KernelMeanMatchingPCA(2).fit(X, sensitive_features=groups)
+    save_model(estimator, tmp_path / "k.fairpca")
+    rewrite(tmp_path / "k.fairpca", replaced(name, getattr(estimator, name) * np.nan))
+    with pytest.raises(ModelFileError, match="its map holds NaN"):
+        load_model(tmp_path / "k.fairpca")
+
+
+def test_details_that_could_not_be_read_are_not_written(tmp_path, fitted):
+    with pytest.raises(ModelFileError, match="label must be a column name; it is 5"):
+        save_model(fitted[0], tmp_path / "m.fairpca", details={"label": 5})
+    assert not list(tmp_path.iterdir())
 
 
 def test_missing_files(tmp_path):

@@ -270,3 +270,11 @@ def test_the_rank_needed_on_real_people():
         np.zeros((0, X.shape[1])), None, penalty=0.01, max_iter=1, tol=1e-3,
     )  # fmt: skip
     assert np.asarray(plain.certificate["accuracies"])[0] > 0.6 > model.adversary_accuracy_[name]
+
+
+def test_rounding_is_not_read():
+    group = np.array(["a", "b"] * 40)
+    X = np.repeat((group == "a")[:, None] * 1.0, 7, axis=1)  # all along the reader's direction
+    with pytest.warns(UserWarning, match="hold no variance"):
+        model = INLP(1).fit(X, sensitive_features=group)
+    assert len(model.unfair_subspace_) == 1  # what is left of the rows differs by rounding only

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,10 @@ from fairpca.data.encoder import TableEncoder
 from fairpca.estimators.methods import method_named
 from fairpca.estimators.registry import Facts
 from fairpca.model_selection import FairnessTargetCV, Target
+from fairpca.report.choice_lines import choice_lines
 from fairpca.report.choosing import TrainingTable, choose_trials
 from fairpca.report.comparison import compare
-from fairpca.report.result import Settings
+from fairpca.report.result import ChosenSetting, Settings
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +153,17 @@ def test_the_target_on_the_command_line(people, tmp_path, monkeypatch):
     wrong = call("compare", "people.csv", "-s", "group", "-d", "hired", "--target", "dp<=0.1")
     assert wrong.exit_code == 2
     assert "needs a label" in wrong.stderr
+
+
+def test_what_could_not_be_judged_is_not_called_unfair():
+    unknown = ChosenSetting("one", 1, 5, problem="the measure is undefined there")
+    unfair = ChosenSetting("two", 1, 5, 0.5, 0.3, 0.0, 5)
+    target = SimpleNamespace(name="leakage", limit=0.2)
+    for judged, said in (
+        ([unknown, unfair], "No method is known to meet leakage <= 0.2; of some it could not be"),
+        ([unfair], "every row of the table is less fair than asked for"),
+    ):
+        methods = [SimpleNamespace(method="m", name="m", chosen=chosen) for chosen in judged]
+        settings = SimpleNamespace(target=target)
+        lines = choice_lines(SimpleNamespace(settings=settings, methods=methods))
+        assert said in lines[-1]

@@ -26,7 +26,9 @@ from sklearn.base import BaseEstimator
 
 from fairpca._version import __version__
 from fairpca.data.encoder import TableEncoder
+from fairpca.data.encoder_state import check_encoder_state
 from fairpca.data.output import write_bytes
+from fairpca.estimators.model_checks import check_details, check_map, check_widths
 from fairpca.estimators.plain_values import decode, encode
 
 __all__ = ["FORMAT_VERSION", "Model", "ModelFileError", "load_model", "save_model"]
@@ -42,6 +44,9 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 _MAX_HEADER = 256 << 20
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError)
 """What reading a header whose parts are not what they should be can raise."""
+
+_ZIP_DAMAGE = (EOFError, OSError, RuntimeError, NotImplementedError, ValueError)
+"""What reading an archive whose directory points astray can raise."""
 
 
 class ModelFileError(ValueError):
@@ -85,7 +90,9 @@ def save_model(
     encoder : TableEncoder, optional
         The fitted encoder for raw tables.
     details : mapping, optional
-        Plain values to keep with the model.
+        Plain values to keep with the model. Some names have a meaning (docs/model_format.md):
+        "sensitive" and "na_values" are lists of text, "label" is a column, "edges" a dict of
+        class boundaries by column.
 
     Raises
     ------
@@ -115,6 +122,7 @@ def save_model(
         return name
 
     try:
+        check_details(details or {})
         header = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -123,7 +131,9 @@ def save_model(
             "encoder": None if encoder is None else _describe(encoder, put_array),
             "details": encode(dict(details or {}), put_array, "details"),
         }
-    except TypeError as error:
+    except ModelFileError:
+        raise
+    except (TypeError, ValueError) as error:
         raise ModelFileError(str(error)) from error
     header["arrays"] = {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
@@ -254,7 +264,9 @@ def _members(content: bytes, path: Path) -> dict[str, bytes]:
             if len(set(names)) < len(names) or sum(e.file_size for e in entries) > len(content):
                 raise ModelFileError(f"{path}: the archive's members overlap or repeat.")
             return {name: file.read(name) for name in names}
-    except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, NotImplementedError) as error:
+    except ModelFileError:
+        raise
+    except (zipfile.BadZipFile, *_ZIP_DAMAGE) as error:
         raise ModelFileError(f"{path}: the model file is damaged or cut short: {error}") from error
 
 
@@ -293,8 +305,14 @@ def _restore(header: Mapping[str, Any], members: Mapping[str, bytes]) -> Model:
     encoder = None if header["encoder"] is None else _build(header["encoder"], get_array)
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ModelFileError("the model file's encoder is not a TableEncoder.")
-    _check_widths(estimator, encoder)
-    return Model(estimator, encoder, decode(header["details"], get_array))
+    for part in (estimator, encoder):
+        if isinstance(part, TableEncoder):
+            check_encoder_state(part)
+    check_widths(estimator, encoder)
+    check_map(estimator)
+    details = decode(header["details"], get_array)
+    check_details(details)
+    return Model(estimator, encoder, details)
 
 
 def _array(content: bytes, name: str) -> NDArray[Any]:
@@ -330,27 +348,3 @@ def _build(description: Mapping[str, Any], get_array: Any) -> Any:
             raise ModelFileError(f"{attribute!r} cannot be a fitted attribute of {name}.")
         setattr(estimator, attribute, decode(value, get_array))
     return estimator
-
-
-def _check_array(name: str, array: Any, n_dimensions: int, width: Any) -> None:
-    """Refuse what is no real array of this many dimensions with a column for each feature."""
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-        kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-        raise ModelFileError(
-            f"the model file is damaged: {name} is {kind}, not an array of numbers."
-        )
-    if array.ndim != n_dimensions or width is None or array.shape[-1] != width:
-        raise ModelFileError(
-            f"the model file is damaged: {name} has the shape {array.shape}, the model {width} "
-            "columns."
-        )
-
-
-def _check_widths(estimator: Any, encoder: TableEncoder | None) -> None:
-    width = getattr(estimator, "n_features_in_", None)
-    for name, n_dimensions in getattr(type(estimator), "_row_arrays", ()):
-        _check_array(name, getattr(estimator, name, None), n_dimensions, width)
-    if encoder is not None and width is not None and encoder.n_features_out_ != width:
-        raise ModelFileError(
-            f"the encoder makes {encoder.n_features_out_} features, the model takes {width}."
-        )

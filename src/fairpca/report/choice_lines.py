@@ -29,6 +29,8 @@ def choice_lines(comparison: Comparison) -> list[str]:
             f"Most variance at the target: {best.name} ({best.method}), {100 * kept:.1f} % by "
             "cross-validation."
         )
+    elif any(chosen.problem for _, chosen in judged):
+        lines.append(f"No method is known to meet {goal}; of some it could not be judged.")
     else:
         lines.append(f"No method meets {goal}: every row of the table is less fair than asked for.")
     if target.name == "mmd_squared":

@@ -21,6 +21,9 @@ from fairpca.summaries.base import Floats
 
 __all__ = ["nullspace_projection"]
 
+_ROUNDING = 1e-14
+"""A share of the rows' size that is rounding error of a projection."""
+
 _RANK = 1e-6
 """Singular values of a classifier's coefficients below this share of the largest are rounding."""
 
@@ -60,12 +63,16 @@ def nullspace_projection(
         (n_iter + 1, n_concepts).
     """
     spread = np.sqrt(np.mean(X**2, axis=0))
+    rounding = _ROUNDING * float(np.linalg.norm(spread))
     # Columns that are constant, or are so to rounding, have nothing to be read.
     spread[spread <= 1e-12 * spread.max(initial=0.0)] = np.inf
     removed = np.zeros((0, X.shape[1]))
     history: list[list[float]] = []
     while True:
-        features = (X - (X @ removed.T) @ removed) / spread
+        left = X - (X @ removed.T) @ removed
+        # A column of which rounding is left could still be read, for classifiers scale it up.
+        left[:, np.sqrt(np.mean(left**2, axis=0)) <= rounding] = 0.0
+        features = left / spread
         found, scores = [], []
         for concept in concepts:
             rows = features[concept.rows]

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairpca.data.array_library import to_numpy
 from fairpca.data.dask_input import is_dask
 from fairpca.data.groups import Groups
-from fairpca.data.matrix import explain_nonfinite
+from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.estimators.base import (
     CheckedRows,
     LinearProjection,
@@ -354,6 +354,7 @@ class KernelMeanMatchingPCA(LinearProjection):
         variance = float(np.average(np.asarray(squares.mean(axis=1)).ravel(), weights=weights))
         if scipy.sparse.issparse(X):
             variance -= mean**2
+        check_no_underflow(X, variance)
         return 1.0 / (float(X.shape[1]) * variance) if variance > 0 else 1.0
 
     def _options(self) -> dict[str, Any]:
