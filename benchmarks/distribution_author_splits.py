@@ -1,6 +1,6 @@
 """Distribution matching on the published splits, beside the loadings its authors published.
 
-    python benchmarks/distribution_author_splits.py                 # all: up to half an hour, one core
+    python benchmarks/distribution_author_splits.py                 # all: half an hour at most
     python benchmarks/distribution_author_splits.py --quick         # COMPAS, one split, loose tol
 
 For every data set, k in {2, 10} and tol in {1e-3, 1e-6}: variance kept and MMD² on the training and
