@@ -4,6 +4,7 @@ import ast
 import csv
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from fairpca.experiments.cells import compare_cells
 from fairpca.experiments.levels import code_of, levels_page
 from fairpca.experiments.moment_methods import method_names
 from fairpca.experiments.output import write_outcome
+from fairpca.experiments.registry import find_experiment
 from fairpca.experiments.results import read_outcomes, results_page
 
 VALUES = {  # %Var, MMD², leakage, seconds of a fit
@@ -53,6 +55,7 @@ EXPERIMENTS = (
         compute=compute,
         published=lambda: PRINTED,
         explain=lambda cell: "A reason.",
+        derived=lambda outcome: {"Worked out": [{"of": "<all> | rows", "n": len(outcome.rows)}]},
     ),
 )
 
@@ -69,6 +72,30 @@ def outcomes(tmp_path, monkeypatch):
     assert [(c.labels["metric"], c.mean, c.n, c.inside) for c in again.cells] == key
     assert (again.n_units, again.seconds) == (6, pytest.approx(outcome.seconds, abs=0.06))
     return [again]
+
+
+def test_derived_tables_are_on_both_pages(outcomes, tmp_path):
+    page = results_page(outcomes)
+    n = len(outcomes[0].rows)
+    assert f"**Worked out**\n\n| of | n |\n|---|---|\n| <all> \\| rows | {n} |" in page
+    offline = (tmp_path / "fair-streaming-table-3.html").read_text("utf-8")
+    assert f"<th scope=row>&lt;all&gt; | rows</th><td>{n}</td>" in offline
+
+
+def test_powers_of_n_are_fitted_to_the_errors_of_a_stream():
+    experiment = find_experiment("fair-streaming-figure-2")
+    powers = {"epsilon_f": -0.5, "epsilon_o": -1.0}
+    rows = [
+        {"method": "sketch", "seed": seed, "N": n, "metric": metric, "value": sign * n**power}
+        for seed, sign in ((0, 3.0), (1, -5.0))  # an error may have either sign
+        for n in (100, 1000, 10_000)
+        for metric, power in powers.items()
+    ]
+    (table,) = experiment.derived(SimpleNamespace(rows=rows)).values()
+    assert [(r["method"], r["error"], r["fitted power of N"], r["predicted"]) for r in table] == [
+        ("sketch", "ε_f", "-0.50 ± 0.00", "-0.50"),
+        ("sketch", "ε_o", "-1.00 ± 0.00", "-0.50"),
+    ]
 
 
 def test_results_page_counts_and_explains(outcomes):

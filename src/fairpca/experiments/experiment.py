@@ -70,6 +70,9 @@ class Experiment:
         Returns the printed cells.
     figures : callable, optional
         ``figures(outcome, store)`` returns plotly figures by title.
+    derived : callable, optional
+        ``derived(outcome)`` returns tables worked out of all values, by title: rows of texts by
+        column.
     explain : callable
         Takes a cell outside two printed standard deviations; returns the reason found.
     tabulated : callable
@@ -89,6 +92,7 @@ class Experiment:
     inputs: Callable[[Unit], Sequence[str]] = _dataset
     published: Callable[[], Sequence[PublishedCell]] = _nothing
     figures: Callable[[Outcome, Store], Mapping[str, go.Figure]] | None = None
+    derived: Callable[[Outcome], Mapping[str, Sequence[Row]]] | None = None
     explain: Callable[[Cell], str] = _unexplained
     tabulated: Callable[[Mapping[str, Any]], bool] = _all
     across: tuple[str, ...] = ("metric",)

@@ -6,7 +6,7 @@ import csv
 import html
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from fairpca.experiments.experiment import Row
 from fairpca.experiments.running import Outcome
 from fairpca.experiments.store import Store, versions
 
-__all__ = ["CELL_COLUMNS", "cell_label", "cell_texts", "summary", "write_outcome"]
+__all__ = ["CELL_COLUMNS", "cell_label", "cell_texts", "derived_tables", "summary", "write_outcome"]
 
 CELL_COLUMNS = ("published", "ours", "difference", "")
 """Headings of `cell_texts`."""
@@ -89,6 +89,12 @@ def cell_texts(cell: Cell) -> tuple[str, str, str, str]:
         difference = f"{cell.difference:+.{digits}f}"
     ours = "not computed" if cell.mean is None else _with_sd(cell.mean, cell.sd, digits)
     return theirs, ours, difference, "outside 2 sd" if cell.inside is False else ""
+
+
+def derived_tables(outcome: Outcome) -> Mapping[str, Sequence[Row]]:
+    """Return the tables that an experiment works out of all values, by title."""
+    derived = outcome.experiment.derived
+    return derived(outcome) if derived and outcome.rows else {}
 
 
 def summary(outcome: Outcome) -> list[str]:
@@ -168,7 +174,14 @@ def _page(outcome: Outcome, store: Store) -> str:
     for i, (title, figure) in enumerate(figures.items()):
         drawn = figure.to_html(full_html=False, include_plotlyjs=i == 0)
         parts += [f"<h2>{html.escape(title)}</h2>", drawn]
-    parts += ["<h2>Cells</h2>", _html_table(outcome)]
+    for title, rows in derived_tables(outcome).items():
+        lines = [tuple(map(str, row.values())) for row in rows]
+        parts += [f"<h2>{html.escape(title)}</h2>", _html_table(list(rows[0]), lines)]
+    cells = [c for c in outcome.cells if experiment.tabulated(c.labels)]
+    printed = any(cell.published is not None for cell in cells)
+    columns = slice(None) if printed else slice(1, 2)  # ours alone, where nothing is printed
+    texts = [(cell_label(cell), *cell_texts(cell)[columns]) for cell in cells]
+    parts += ["<h2>Cells</h2>", _html_table(("cell", *CELL_COLUMNS[columns]), texts)]
     return _FRAME.format(title=html.escape(experiment.title), body="\n".join(parts))
 
 
@@ -178,16 +191,14 @@ def _sizes(outcome: Outcome) -> str:
     return f"{size}{outcome.n_units} units, {time}."
 
 
-def _html_table(outcome: Outcome) -> str:
-    shown = [cell for cell in outcome.cells if outcome.experiment.tabulated(cell.labels)]
-    printed = any(cell.published is not None for cell in shown)
-    columns = slice(None) if printed else slice(1, 2)  # ours alone, where nothing is printed
-    head = "".join(f"<th scope=col>{name}</th>" for name in ("cell", *CELL_COLUMNS[columns]))
+def _html_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Write rows of texts, the first of each being its heading."""
+    head = "".join(f"<th scope=col>{html.escape(name)}</th>" for name in names)
     lines = [
-        f"<tr><th scope=row>{html.escape(cell_label(cell))}</th>"
-        + "".join(f"<td>{html.escape(text)}</td>" for text in cell_texts(cell)[columns])
+        f"<tr><th scope=row>{html.escape(first)}</th>"
+        + "".join(f"<td>{html.escape(text)}</td>" for text in others)
         + "</tr>"
-        for cell in shown
+        for first, *others in rows
     ]
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairpca.experiments.cells import Cell, compare_cells
-from fairpca.experiments.output import cell_label, cell_texts
+from fairpca.experiments.output import cell_label, cell_texts, derived_tables
 from fairpca.experiments.registry import experiment_names, find_experiment
 from fairpca.experiments.running import Outcome
 
@@ -132,6 +132,9 @@ def outcome_sections(outcome: Outcome) -> list[str]:
     done = f"all {n:,}" if n == planned else f"{n:,} of {planned:,}"
     lines += [f"`fairpca reproduce {experiment.name}`; {done} units of work are done.", ""]
     lines += _table(outcome)
+    for title, table in derived_tables(outcome).items():
+        lines += ["", f"**{title}**", "", *_head(list(table[0]))]
+        lines += [_line(*row.values()) for row in table]
     if outcome.outside:
         lines += ["", f"**Outside two published standard deviations: {len(outcome.outside)}**", ""]
         lines += [_outside(outcome, cell) for cell in outcome.outside]

@@ -53,6 +53,9 @@ METHODS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "exact moments": {"solver": "moments", "n_unfair": M},
     }
 )
+_CONSISTENT = ("fair noisy power method", "sketch", "exact moments")
+_PREDICTED = -0.5
+_RATES = "How the errors fall with the number of rows (means over seeds of |ε|, ± standard error)"
 _IN_THE_PAPER = tuple(METHODS)[:3]
 
 
@@ -144,6 +147,41 @@ def _figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
     return figures
 
 
+def _rates(outcome: Outcome) -> dict[str, list[Row]]:
+    """Fit powers of N to the errors of the methods that Theorem 1 is about, or whose rows it has.
+
+    It needs N in proportion to 1/ε² for either error, so errors fall as N^(−1/2). The standard
+    error is that of the mean over seeds of each seed's own slope.
+    """
+    rates: list[Row] = []
+    for method in _CONSISTENT:
+        for metric, name in (("epsilon_f", "ε_f"), ("epsilon_o", "ε_o")):
+            errors: dict[int, dict[str, float]] = {}
+            for row in outcome.rows:
+                if row["method"] == method and row["metric"] == metric:
+                    seeds = errors.setdefault(int(row["N"]), {})
+                    seeds[str(row["seed"])] = abs(float(row["value"]))
+            if len(errors) < 2:
+                continue
+            sizes = sorted(errors)
+            table = np.array([list(errors[n].values()) for n in sizes])
+            table = table[:, (table > 0).all(axis=0)]
+            own = np.polyfit(np.log(sizes), np.log(table), 1)[0]
+            found = np.polyfit(np.log(sizes), np.log(table.mean(axis=1)), 1)[0]
+            doubt = own.std(ddof=1) / np.sqrt(len(own)) if len(own) > 1 else np.nan
+            rates.append(
+                {
+                    "method": method,
+                    "error": name,
+                    "from N": f"{sizes[0]:,}",
+                    "to N": f"{sizes[-1]:,}",
+                    "fitted power of N": f"{found:.2f} ± {doubt:.2f}",
+                    "predicted": f"{_PREDICTED:.2f}",
+                }
+            )
+    return {_RATES: rates} if rates else {}
+
+
 def _redrawn(row: Mapping[str, Any], n: str) -> dict[str, Any]:
     """Compute the points again where the cache has lost them."""
     problem = _problem(row)
@@ -167,6 +205,7 @@ EXPERIMENTS = (
         compute=compute,
         repeats=("seed", "sizes", "steps"),
         figures=_figures,
+        derived=_rates,
         tabulated=_tabulated,
     ),
 )

@@ -158,13 +158,8 @@ class KernelDiscrepancy:
                 precision=precision,
             )
             pulled = second[:, cut : cut + q]
-            gauss_newton += _gauss_newton(
-                *(
-                    part.astype(dtype, copy=False)
-                    for part in (Z, aX, moved, first[:, 1:] if not shared else pulled, pulled)
-                ),
-                second[:, cut + q :].astype(dtype, copy=False),
-            )
+            parts = (Z, aX, moved, pulled if shared else first[:, 1:], pulled, second[:, cut + q :])
+            gauss_newton += _gauss_newton(*(part.astype(dtype, copy=False) for part in parts))
             if residual:
                 pull1 += a * (second[:, 0] if shared else first[:, 0])
                 pull2 += one * _row_pull(Z, second[:, :cut])
