@@ -100,11 +100,18 @@ def search_over_ranks(
 
 
 def _promising(looks: dict[int, SearchResult], tol: float) -> list[int]:
-    """Return the best rank at a first look, and those next to it that may come to more."""
+    """Return the best rank at a first look, and what may come to more: those next to it, and full.
+
+    A first look that ends above the bound says nothing of the full rank, which holds all others.
+    """
     best = max(looks, key=lambda r: _merit(looks[r], tol))
     _, most = _merit(looks[best], tol)
     chosen = [best]
-    for r in (best - 1, best + 1):
+    full = max(looks)
+    beside = [best - 1, best + 1]
+    if full not in (best, *beside) and not _merit(looks[full], tol)[0]:
+        beside.append(full)
+    for r in beside:
         if r in looks:
             feasible, value = _merit(looks[r], tol)
             if not feasible or value >= _WORTH * most:

@@ -27,6 +27,9 @@ _TRIAL_STEPS = 60
 _POLISHED = 2
 ROUGH = 1e-6
 """A trial ends at gains below this share of the total variance."""
+_STUCK = 3
+"""So many patient trials, none of which gets below the bound, make the others hasty: on some data
+every patient path ends in the same valley of MMD² above a strict bound."""
 _SAME = 1e-5
 """Values of variance closer than this share of the total are the same optimum."""
 
@@ -97,16 +100,20 @@ def search(
     """
     trials = [_Trial(known.start, known.solution, patient=True)] if known else []
     n_starts, evaluations = (known.n_starts, known.n_evaluations) if known else (0, 0)
-    agreed = False
+    agreed = hasty = False
     for start in starts:
+        hasty = hasty or (
+            len(trials) == _STUCK and all(t.solution.mmd_squared > problem.tol for t in trials)
+        )
+        patient = start.patient and not hasty
         solution = maximize_variance(
             problem,
             start.V,
             max_iter=min(_TRIAL_STEPS, max_iter),
-            patient=start.patient,
+            patient=patient,
             settled=max(ROUGH, settled),
         )
-        trials.append(_Trial(start.name, solution, start.patient))
+        trials.append(_Trial(start.name, solution, patient))
         n_starts, evaluations = n_starts + 1, evaluations + solution.n_evaluations
         agreed = _agreed(trials, problem, max(_SAME, 100.0 * settled), agreeing)
         if agreed:
