@@ -203,11 +203,11 @@ def attribute(name, value):
     return header(lambda h: h["estimator"]["attributes"].update({name: value}))
 
 
-def replaced(name, value):
+def replaced(name, value, of="estimator"):
     """Put another array in an attribute's place, with its right sum."""
 
     def apply(members):
-        found = json.loads(members["header.json"])["estimator"]["attributes"][name]["array"]
+        found = json.loads(members["header.json"])[of]["attributes"][name]["array"]
         buffer = io.BytesIO()
         np.save(buffer, np.asarray(value))
         members[found] = buffer.getvalue()
@@ -237,16 +237,7 @@ def encoder(name, value):
 
 
 def encoder_array(name, value):
-    """Put another array in an attribute of the encoder's place."""
-
-    def apply(members):
-        found = json.loads(members["header.json"])["encoder"]["attributes"][name]["array"]
-        buffer = io.BytesIO()
-        np.save(buffer, np.asarray(value))
-        members[found] = buffer.getvalue()
-        _refresh(members)
-
-    return apply
+    return replaced(name, value, of="encoder")
 
 
 def detail(name, value):

@@ -6,10 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from fairpca.solvers import mmd_ranks, mmd_search
 from fairpca.solvers.mmd_gradient import Curvature, KernelDiscrepancy
-from fairpca.solvers.mmd_matching import MatchingProblem, maximize_variance
+from fairpca.solvers.mmd_matching import MatchingProblem, MatchingSolution, maximize_variance
 from fairpca.solvers.mmd_ranks import RankedStarts, search_over_ranks
-from fairpca.solvers.mmd_search import Start, finish_exactly, no_worse, search
+from fairpca.solvers.mmd_search import SearchResult, Start, finish_exactly, no_worse, search
 from fairpca.solvers.mmd_surrogate import FeatureDiscrepancy
 from fairpca.solvers.quasi_newton import minimize_on_stiefel
 from fairpca.solvers.repms import RepmsConstants, fill_bound, repms
@@ -144,6 +145,53 @@ def test_strict_bounds_are_met_along_empty_axes():
     assert found.solution.value == pytest.approx(shares[1], abs=1e-3)
     np.testing.assert_allclose(found.solution.V.T @ found.solution.V, np.eye(2), atol=1e-12)
     assert found.n_starts > 2
+
+
+def test_starts_get_hasty_only_where_the_first_three_end_above_the_bound(problem, monkeypatch):
+    patient = []
+
+    def recorded(*arguments, **settings):
+        patient.append(settings["patient"])
+        return maximize_variance(*arguments, **settings)
+
+    monkeypatch.setattr(mmd_search, "maximize_variance", recorded)
+    rng = np.random.default_rng(0)
+
+    def trials(case, k):
+        patient.clear()
+        bases = [np.linalg.qr(rng.normal(size=(7, k)))[0] for _ in range(5)]
+        search(case, [Start(str(i), V) for i, V in enumerate(bases)], max_iter=20, agreeing=6)
+        return patient[:5]
+
+    impossible = MatchingProblem(problem.variances, problem.discrepancy, problem.model, 6, 1e-6)
+    assert trials(impossible, 6) == [True, True, True, False, False]
+    assert trials(problem, problem.n_components) == [True] * 5
+
+
+@pytest.mark.parametrize("full_is_feasible", [False, True])
+def test_the_full_rank_is_searched_where_its_first_look_says_nothing(
+    problem, monkeypatch, full_is_feasible
+):
+    """One component keeps most, so that four are not next to the best rank."""
+    searched = []
+
+    def scripted(case, starts, *, known=None, **settings):
+        rank = case.n_components
+        if known is not None:  # more than a first look
+            searched.append(rank)
+        h = 0.0 if rank == 1 or (rank == 4 and full_is_feasible) else 1.0
+        value = {1: 0.5, 4: 0.1}.get(rank, 0.0)
+        V = np.eye(len(case.variances))[:, :rank]
+        solution = MatchingSolution(V, value, h, True, "scripted", (), 1, 1.0)
+        return SearchResult(solution, "scripted", 1, 1)
+
+    monkeypatch.setattr(mmd_ranks, "search", scripted)
+    starts = [Start(str(i), np.eye(7)[:, :4]) for i in range(3)]
+    ranked = RankedStarts(4, lambda r: [Start("s", np.eye(4)[:, :r])] * 3, lambda r: 1.0)
+    case = MatchingProblem(problem.variances, problem.discrepancy, problem.model, 4, 1e-3)
+    found = search_over_ranks(case, starts, ranked)
+    assert found.solution.value == 0.5
+    assert searched == ([1, 2] if full_is_feasible else [1, 2, 4])
 
 
 def test_a_path_gives_up_little_variance_for_a_strict_bound(problem):

@@ -100,12 +100,9 @@ def search(
     """
     trials = [_Trial(known.start, known.solution, patient=True)] if known else []
     n_starts, evaluations = (known.n_starts, known.n_evaluations) if known else (0, 0)
-    agreed = hasty = False
+    agreed = False
     for start in starts:
-        hasty = hasty or (
-            len(trials) == _STUCK and all(t.solution.mmd_squared > problem.tol for t in trials)
-        )
-        patient = start.patient and not hasty
+        patient = start.patient and not _stuck(trials, problem.tol)
         solution = maximize_variance(
             problem,
             start.V,
@@ -168,6 +165,12 @@ def no_worse(found: SearchResult, problem: MatchingProblem, reference: Start) ->
     if known.better_than(found.solution, problem.tol):
         return SearchResult(known, reference.name, found.n_starts, evaluations)
     return replace(found, n_evaluations=evaluations)
+
+
+def _stuck(trials: list[_Trial], tol: float) -> bool:
+    """Whether the first `_STUCK` trials all ended above the bound."""
+    above = [trial.solution.mmd_squared > tol for trial in trials[:_STUCK]]
+    return len(above) == _STUCK and all(above)
 
 
 def _agreed(trials: list[_Trial], problem: MatchingProblem, same: float, agreeing: int) -> bool:
