@@ -16,6 +16,7 @@ from fairpca.data.tables import read_table
 from fairpca.estimators.methods import METHODS, method_named
 from fairpca.estimators.persistence import load_model
 from fairpca.estimators.registry import Facts
+from fairpca.report.timed_fit import timed_fit, too_slow
 
 EVIL = "<img src=x onerror=alert(1)>"
 SCRIPT = "</script><script>alert(2)</script>"
@@ -350,10 +351,20 @@ def test_what_takes_too_long_keeps_its_row(call, monkeypatch):
     from fairpca.comparison import ParetoPCA
 
     options = ["-s", "sex", "-d", "id", "-d", "hired", "--no-html", "--csv", "n.csv"]
-    limited = [*options, "--method", "pareto", "--time-limit", "0.0001"]
-    done = call("compare", "people.csv", *limited)
+    limited = [*options, "--method", "pareto", "--time-limit", "7"]
+    limits = {}
+
+    def fit(model, *rows, limit=None):
+        """Like one on a machine too slow for any method that has a limit."""
+        limits[type(model).__name__] = limit
+        return timed_fit(model, *rows) if limit is None else too_slow(limit)
+
+    with monkeypatch.context() as slow_machine:
+        slow_machine.setattr("fairpca.report.bench.timed_fit", fit)
+        done = call("compare", "people.csv", *limited)
+    assert limits == {"MomentMatchingPCA": None, "ParetoPCA": 7.0}  # the first is plain PCA
     assert done.exit_code == 0, done.stderr
-    assert "Pareto could not be fitted: not finished after 0.0001 seconds" in done.stderr
+    assert "Pareto could not be fitted: not finished after 7 seconds" in done.stderr
     row = read_table("n.csv").to_pylist()[1]
     assert (row["method"], row["variance_percent"], row["n_splits"]) == ("Pareto", None, 0)
     assert "time limit" in row["problem"]

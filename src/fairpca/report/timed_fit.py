@@ -10,7 +10,7 @@ from typing import Any
 
 from joblib import Parallel, delayed
 
-__all__ = ["Fitted", "timed_fit"]
+__all__ = ["Fitted", "timed_fit", "too_slow"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +67,16 @@ def timed_fit(
         workers = Parallel(n_jobs=2, timeout=limit)
         (done,) = workers([delayed(_fit)(model, X, y, sensitive_features)])
     except TookTooLong:
-        return Fitted(problem=f"not finished after {limit:g} seconds, the time limit.")
+        return too_slow(limit)
     except Exception as error:  # the worker died, such as for want of memory
         return Fitted(problem=f"the process that fitted it ended: {error}")
     fitted: Fitted = done
     return fitted
+
+
+def too_slow(limit: float) -> Fitted:
+    """Return what comes of a fit that took longer than `limit` seconds."""
+    return Fitted(problem=f"not finished after {limit:g} seconds, the time limit.")
 
 
 def _fit(model: Any, X: Any, y: Any, sensitive_features: Any) -> Fitted:
