@@ -10,7 +10,14 @@ from fairpca.solvers import mmd_ranks, mmd_search
 from fairpca.solvers.mmd_gradient import Curvature, KernelDiscrepancy
 from fairpca.solvers.mmd_matching import MatchingProblem, MatchingSolution, maximize_variance
 from fairpca.solvers.mmd_ranks import RankedStarts, search_over_ranks
-from fairpca.solvers.mmd_search import SearchResult, Start, finish_exactly, no_worse, search
+from fairpca.solvers.mmd_search import (
+    SearchResult,
+    Start,
+    finish_exactly,
+    no_worse,
+    search,
+    search_nearby,
+)
 from fairpca.solvers.mmd_surrogate import FeatureDiscrepancy
 from fairpca.solvers.quasi_newton import minimize_on_stiefel
 from fairpca.solvers.repms import RepmsConstants, fill_bound, repms
@@ -120,7 +127,7 @@ def test_surrogate_needs_few_exact_evaluations_for_the_same_answer(problem):
     assert quick.n_evaluations <= 15
 
 
-def test_strict_bounds_are_met_along_empty_axes():
+def test_strict_bounds_are_met_along_empty_axes(monkeypatch):
     """Two categories, coded twice: a component along an empty direction leaves a fair one alone."""
     rng = np.random.default_rng(5)
     codes = np.repeat([0, 1], 100)
@@ -138,8 +145,9 @@ def test_strict_bounds_are_met_along_empty_axes():
             for i in range(4)
         ]
 
+    monkeypatch.setattr(mmd_ranks, "_EVALUATIONS", 200)  # there is nothing better to be found
     ranked = RankedStarts(2, lambda r: starts(2, r), lambda r: 1.0)
-    found = search_over_ranks(strict, starts(4, 2), ranked)
+    found = search_over_ranks(strict, starts(4, 2), ranked, np.random.default_rng(0))
     assert found.solution.mmd_squared <= 1e-8
     # The second axis is the same in both groups to the last digit; nothing else is fair.
     assert found.solution.value == pytest.approx(shares[1], abs=1e-3)
@@ -147,7 +155,7 @@ def test_strict_bounds_are_met_along_empty_axes():
     assert found.n_starts > 2
 
 
-def test_starts_get_hasty_only_where_the_first_three_end_above_the_bound(problem, monkeypatch):
+def test_starts_get_hasty_only_where_the_first_ends_above_the_bound(problem, monkeypatch):
     patient = []
 
     def recorded(*arguments, **settings):
@@ -164,34 +172,105 @@ def test_starts_get_hasty_only_where_the_first_three_end_above_the_bound(problem
         return patient[:5]
 
     impossible = MatchingProblem(problem.variances, problem.discrepancy, problem.model, 6, 1e-6)
-    assert trials(impossible, 6) == [True, True, True, False, False]
+    assert trials(impossible, 6) == [True, False, False, False, False]
     assert trials(problem, problem.n_components) == [True] * 5
 
 
-@pytest.mark.parametrize("full_is_feasible", [False, True])
+@pytest.mark.parametrize(
+    ("best", "full_is_feasible", "expected"),
+    [(2, False, [4, 4]), (2, True, []), (1, False, [])],
+)
 def test_the_full_rank_is_searched_where_its_first_look_says_nothing(
-    problem, monkeypatch, full_is_feasible
+    problem, monkeypatch, best, full_is_feasible, expected
 ):
-    """One component keeps most, so that four are not next to the best rank."""
+    """From a few starts, then from all; not where two ranks between are worse than the best."""
     searched = []
 
     def scripted(case, starts, *, known=None, **settings):
         rank = case.n_components
-        if known is not None:  # more than a first look
+        if "agreeing" in settings:  # more than a first look
             searched.append(rank)
-        h = 0.0 if rank == 1 or (rank == 4 and full_is_feasible) else 1.0
-        value = {1: 0.5, 4: 0.1}.get(rank, 0.0)
+        h = 0.0 if rank == best or (rank == 4 and full_is_feasible) else 1.0
+        value = {best: 0.5, 4: 0.1}.get(rank, 0.0)
         V = np.eye(len(case.variances))[:, :rank]
         solution = MatchingSolution(V, value, h, True, "scripted", (), 1, 1.0)
         return SearchResult(solution, "scripted", 1, 1)
 
     monkeypatch.setattr(mmd_ranks, "search", scripted)
+    monkeypatch.setattr(mmd_ranks, "search_nearby", lambda case, found, rng, **settings: found)
     starts = [Start(str(i), np.eye(7)[:, :4]) for i in range(3)]
     ranked = RankedStarts(4, lambda r: [Start("s", np.eye(4)[:, :r])] * 3, lambda r: 1.0)
     case = MatchingProblem(problem.variances, problem.discrepancy, problem.model, 4, 1e-3)
-    found = search_over_ranks(case, starts, ranked)
+    found = search_over_ranks(case, starts, ranked, np.random.default_rng(0))
     assert found.solution.value == 0.5
-    assert searched == ([1, 2] if full_is_feasible else [1, 2, 4])
+    assert searched == expected
+
+
+@pytest.fixture(scope="module")
+def categories():
+    """Four columns of three categories each, coded one column a category: many local solutions."""
+    rng = np.random.default_rng(0)
+    codes = np.repeat([0, 1], 60)
+    columns = []
+    for _ in range(4):
+        p = rng.dirichlet(np.ones(3))
+        q = 0.8 * p + 0.2 * rng.dirichlet(np.ones(3))
+        columns.append(np.eye(3)[[rng.choice(3, p=q if code else p) for code in codes]])
+    X = np.hstack(columns)
+    X -= X.mean(axis=0)
+    variances, axes = np.linalg.eigh(np.cov(X, rowvar=False))
+    filled = np.argsort(-variances)[:8]
+    h = KernelDiscrepancy(X @ axes[:, filled], signed(codes), 1.0)
+    return MatchingProblem(variances[filled] / variances.sum(), h, h, 2, 1e-4)
+
+
+def test_moves_from_a_local_solution_find_the_best_of_many_starts(categories):
+    near = search(categories, [Start("pca", pca(categories))])
+    found = search_nearby(categories, near, np.random.default_rng(0), budget=600)
+    rng = np.random.default_rng(1)
+    best = max(
+        (
+            maximize_variance(categories, np.linalg.qr(rng.normal(size=(8, 2)))[0], patient=False)
+            for _ in range(15)
+        ),
+        key=lambda solution: (solution.mmd_squared <= 1e-4, solution.value),
+    )
+    assert near.solution.value < best.value - 0.01
+    assert found.solution.mmd_squared <= 1e-4
+    assert found.solution.value == pytest.approx(best.value, abs=1e-4)
+    assert found.n_starts > near.n_starts
+    assert found.n_evaluations > near.n_evaluations
+
+
+def test_moves_are_not_made_from_a_point_above_the_bound(categories):
+    poor = search(categories, [Start("pca", pca(categories))], max_iter=1)
+    assert poor.solution.mmd_squared > 1e-4
+    kept = search_nearby(categories, poor, np.random.default_rng(0), max_iter=1)
+    assert kept.solution.V is poor.solution.V
+    assert kept.n_starts == poor.n_starts
+
+
+def test_a_rank_whose_patient_path_is_stuck_is_not_given_up(categories, monkeypatch):
+    """The first look there is hasty too, so that the better of two ranks is found."""
+
+    def stuck(case, start, *, patient=True, **settings):
+        found = maximize_variance(case, start, patient=patient, **settings)
+        if patient and case.n_components == 2:
+            return replace(found, mmd_squared=1.0, value=0.9, converged=False)
+        return found
+
+    monkeypatch.setattr(mmd_search, "maximize_variance", stuck)
+    monkeypatch.setattr(mmd_ranks, "_EVALUATIONS", 300)
+    wide = np.append(categories.variances, 0.0)
+    h = categories.discrepancy
+    padded = KernelDiscrepancy(np.pad(h.X, ((0, 0), (0, 1))), h.A, 1.0)
+    case = MatchingProblem(wide, padded, padded, 2, 1e-4)
+    ranked = RankedStarts(8, lambda r: [Start("axes", np.eye(8)[:, :r])], lambda r: 1.0)
+    starts = [Start("axes", np.eye(9)[:, :2])]
+    found = search_over_ranks(case, starts, ranked, np.random.default_rng(0))
+    alone = maximize_variance(case.on_axes(8, 1), np.eye(8)[:, :1])
+    assert found.solution.mmd_squared <= 1e-4
+    assert found.solution.value > alone.value + 0.05
 
 
 def test_a_path_gives_up_little_variance_for_a_strict_bound(problem):

@@ -376,10 +376,10 @@ class DistributionMatchingPCA(LinearProjection):
             self.approximation == "auto" and setup.n_distinct > _EXACT_UP_TO
         )
         if not approximate:
-            return search_over_ranks(problem, starts, ranked, max_iter=steps)
+            return search_over_ranks(problem, starts, ranked, rng, max_iter=steps)
         surrogate = surrogate_of(exact, k, _EXACT_UP_TO, rng)
         rough = replace(problem, discrepancy=surrogate, model=surrogate)
-        found = search_over_ranks(rough, starts, ranked, max_iter=steps, settled=ROUGH)
+        found = search_over_ranks(rough, starts, ranked, rng, max_iter=steps, settled=ROUGH)
         found = finish_exactly(replace(problem, model=surrogate), found, max_iter=steps)
         return no_worse(found, problem, reference)
 

@@ -31,8 +31,8 @@ _SHRINK = 0.2
 """One step asks h to fall at most to this share of its value."""
 _GROWTH = 3.0
 """The multiplier grows at most by this factor a step: feasibility is not bought at any price."""
-_HASTE = 5.0
-"""The same without patience."""
+_HASTE = 2.0
+"""It grows by this factor at every step without patience."""
 _EXHAUSTED = 0.03
 """A multiplier grows once its model promises less than this share of multiplier times MMD²: MMD²
 falls by orders of magnitude along such a path at a fraction of the variance that haste costs."""

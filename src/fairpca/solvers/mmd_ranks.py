@@ -16,16 +16,23 @@ from typing import Any
 import numpy as np
 
 from fairpca.solvers.mmd_matching import SETTLED, MatchingProblem, MatchingSolution
-from fairpca.solvers.mmd_search import ROUGH, SearchResult, Start, search
+from fairpca.solvers.mmd_search import (
+    ROUGH,
+    TRIAL_STEPS,
+    SearchResult,
+    Start,
+    search,
+    search_nearby,
+)
 
 __all__ = ["RankedStarts", "search_over_ranks"]
 
-_LOOK = 1
-"""Starts of a first look at a rank."""
-_BESIDE = 0.5
-"""Share of the other starts made at a rank next to the best one."""
 _WORTH = 0.9
 """A rank next to the best one is searched too if a first look gave this share of its variance."""
+_AGREEING = 3
+"""So many starts of the full rank are tried, and have to agree, where other ranks compete."""
+_EVALUATIONS = 1800
+"""No move away from the best point is made after so many evaluations in all."""
 _DECLINES = 2
 """So many ranks in a row worse than the best end the look at higher ones."""
 
@@ -53,6 +60,7 @@ def search_over_ranks(
     problem: MatchingProblem,
     starts: list[Start],
     ranked: RankedStarts,
+    rng: np.random.Generator,
     *,
     max_iter: int = 100,
     settled: float = SETTLED,
@@ -66,6 +74,8 @@ def search_over_ranks(
     starts : list of Start
         For k components, the most promising first.
     ranked : RankedStarts
+    rng : numpy.random.Generator
+        Draws the moves of `search_nearby`.
     max_iter, settled
         As in `search`.
     """
@@ -73,61 +83,95 @@ def search_over_ranks(
     lowest = max(1, k - (len(problem.variances) - ranked.n_filled))
     settings: dict[str, Any] = {"max_iter": max_iter, "settled": settled}
     rough = settings | {"settled": max(settled, ROUGH)}
-    whole = search(problem, starts[:_LOOK], **rough)
+    whole = _first_look(problem, starts[0], max_iter)
+    if _merit(whole, tol)[0]:
+        whole = search(problem, [], known=whole, **rough)
     best = _merit(whole, tol)
     ranks = [
         r
         for r in range(lowest, min(k, ranked.n_filled + 1))
         if best[0] is False or ranked.ceiling(r) > best[1]
     ]
-    looks = {k: whole, **_look(problem, ranks, ranked, **rough)}
+    looks = {k: whole, **_look(problem, ranks, ranked, max_iter)}
     found = dict(looks)
-    agreeing = 2 if len(looks) == 1 else 3  # of few components the first starts end alike
-    for i, r in enumerate(_promising(looks, tol)):
-        rest = (starts if r == k else ranked.at(r))[_LOOK:]
-        rest = rest[: round(_BESIDE * len(rest))] if i else rest
-        small = problem if r == k else problem.on_axes(ranked.n_filled, r)
-        found[r] = search(small, rest, known=looks[r], agreeing=agreeing, **settings)
+    at = {r: problem if r == k else problem.on_axes(ranked.n_filled, r) for r in looks}
+    if len(looks) == 1:
+        return search(problem, starts[1:], known=whole, **settings)
+    for r in _promising(looks, tol):
+        found[r] = search(at[r], [], known=looks[r], **rough)
+        if r == k:
+            found[k] = _from_starts(problem, starts[1:], found[k], **rough)
     rank = max(found, key=lambda r: _merit(found[r], tol))
+    budget = 0 if found[rank].agreed else _EVALUATIONS - _evaluations(found)
+    found[rank] = search_nearby(at[rank], found[rank], rng, budget=budget, **settings)
     answer = found[rank]
     if rank != k:
         answer = replace(answer, solution=_lifted(answer.solution, problem, ranked.n_filled))
     return replace(
         answer,
         n_starts=sum(result.n_starts for result in found.values()),
-        n_evaluations=sum(result.n_evaluations for result in found.values()),
+        n_evaluations=_evaluations(found),
     )
+
+
+def _evaluations(results: dict[int, SearchResult]) -> int:
+    return sum(result.n_evaluations for result in results.values())
+
+
+def _from_starts(
+    problem: MatchingProblem,
+    starts: list[Start],
+    known: SearchResult,
+    **settings: Any,
+) -> SearchResult:
+    """Search from a few more starts of full rank; from all only to get within the bound.
+
+    Where other ranks compete the bound is strict, and moves from a good point do better.
+    """
+    few = _AGREEING  # of few components the first starts end alike
+    found = search(problem, starts[:few], known=known, agreeing=few, **settings)
+    if found.solution.mmd_squared > problem.tol:
+        found = search(problem, starts[few:], known=found, agreeing=1, **settings)
+        found = replace(found, agreed=False)
+    return found
+
+
+def _first_look(problem: MatchingProblem, start: Start, max_iter: int) -> SearchResult:
+    """Make one short run; where it ends above the bound, a hasty one from the same start too."""
+    settings: dict[str, Any] = {"max_iter": min(TRIAL_STEPS, max_iter), "settled": ROUGH}
+    look = search(problem, [start], **settings)
+    if look.solution.mmd_squared > problem.tol:
+        look = search(problem, [start._replace(patient=False)], known=look, **settings)
+    return look
 
 
 def _promising(looks: dict[int, SearchResult], tol: float) -> list[int]:
     """Return the best rank at a first look, and what may come to more: those next to it, and full.
 
-    A first look that ends above the bound says nothing of the full rank, which holds all others.
+    A first look that ends above the bound says nothing of the full rank, which holds all others,
+    unless ranks between were seen to get worse.
     """
-    best = max(looks, key=lambda r: _merit(looks[r], tol))
+    best, full = max(looks, key=lambda r: _merit(looks[r], tol)), max(looks)
     _, most = _merit(looks[best], tol)
     chosen = [best]
-    full = max(looks)
-    beside = [best - 1, best + 1]
-    if full not in (best, *beside) and not _merit(looks[full], tol)[0]:
-        beside.append(full)
-    for r in beside:
-        if r in looks:
-            feasible, value = _merit(looks[r], tol)
-            if not feasible or value >= _WORTH * most:
-                chosen.append(r)
+    for r in sorted({best - 1, best + 1, full} & looks.keys() - {best}):
+        feasible, value = _merit(looks[r], tol)
+        beside = feasible and abs(r - best) == 1 and value >= _WORTH * most
+        unknown = r == full and not feasible and full - best <= _DECLINES
+        if beside or unknown:
+            chosen.append(r)
     return chosen
 
 
 def _look(
-    problem: MatchingProblem, ranks: list[int], ranked: RankedStarts, **settings: Any
+    problem: MatchingProblem, ranks: list[int], ranked: RankedStarts, max_iter: int
 ) -> dict[int, SearchResult]:
-    """Short searches at each rank from below, until they no longer get better."""
+    """Look at each rank from below, until they no longer get better."""
     looks: dict[int, SearchResult] = {}
     best, declines = (False, -np.inf), 0
     for r in ranks:
         small = problem.on_axes(ranked.n_filled, r)
-        looks[r] = search(small, ranked.at(r)[:_LOOK], **settings)
+        looks[r] = _first_look(small, ranked.at(r)[0], max_iter)
         merit = _merit(looks[r], problem.tol)
         declines = 0 if merit > best else declines + 1
         best = max(best, merit)

@@ -1,9 +1,11 @@
 """Several starts, the best of them polished: the search for the most variance at MMD² ≤ τ.
 
 Local methods find what is near their start, so a short trial is made from each start; trials end
-when two agree on the best value, and the leading ones are continued. On many rows the search runs
-on a surrogate first; exact values and gradients with the surrogate's second derivatives then finish
-it, which takes few exact evaluations. `mmd_ranks` searches among subspaces of lower rank as well.
+when two agree on the best value, and the leading ones are continued. At strict bounds there are
+many local solutions: moves away from the best point find better ones nearby. On many rows the
+search runs on a surrogate first; exact values and gradients with the surrogate's second derivatives
+then finish it, which takes few exact evaluations. `mmd_ranks` searches among subspaces of lower
+rank as well.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from fairpca.solvers.mmd_matching import (
     SETTLED,
     Iterate,
@@ -19,19 +23,31 @@ from fairpca.solvers.mmd_matching import (
     MatchingSolution,
     maximize_variance,
 )
+from fairpca.solvers.stiefel import horizontal, retract
 from fairpca.summaries.base import Floats
 
-__all__ = ["ROUGH", "SearchResult", "Start", "finish_exactly", "no_worse", "search"]
+__all__ = [
+    "ROUGH",
+    "TRIAL_STEPS",
+    "SearchResult",
+    "Start",
+    "finish_exactly",
+    "no_worse",
+    "search",
+    "search_nearby",
+]
 
-_TRIAL_STEPS = 60
+TRIAL_STEPS = 60
+"""Most steps before it is seen whether a run is worth more."""
 _POLISHED = 2
 ROUGH = 1e-6
 """A trial ends at gains below this share of the total variance."""
-_STUCK = 3
-"""So many patient trials, none of which gets below the bound, make the others hasty: on some data
-every patient path ends in the same valley of MMD² above a strict bound."""
 _SAME = 1e-5
 """Values of variance closer than this share of the total are the same optimum."""
+_CHEAPER = 30.0
+"""After a move the multiplier starts so much lower: there is room to choose another way down."""
+_HOPEFUL = 0.9
+"""A trial after a move is continued if it has this share of the best variance."""
 
 
 class Start(NamedTuple):
@@ -58,6 +74,8 @@ class SearchResult:
         Values and gradients computed in all, exact ones only.
     agreed : bool
         Whether enough starts led to the best value, or there can be no better.
+    patient : bool
+        Whether the run that found it was.
     """
 
     solution: MatchingSolution
@@ -65,6 +83,7 @@ class SearchResult:
     n_starts: int
     n_evaluations: int
     agreed: bool = False
+    patient: bool = True
 
 
 class _Trial(NamedTuple):
@@ -98,15 +117,15 @@ def search(
     settled : float
         The last run ends at a predicted gain below this share of the total variance.
     """
-    trials = [_Trial(known.start, known.solution, patient=True)] if known else []
+    trials = [_Trial(known.start, known.solution, known.patient)] if known else []
     n_starts, evaluations = (known.n_starts, known.n_evaluations) if known else (0, 0)
     agreed = False
     for start in starts:
-        patient = start.patient and not _stuck(trials, problem.tol)
+        patient = start.patient and not (trials and _stuck(trials[0], problem.tol))
         solution = maximize_variance(
             problem,
             start.V,
-            max_iter=min(_TRIAL_STEPS, max_iter),
+            max_iter=min(TRIAL_STEPS, max_iter),
             patient=patient,
             settled=max(ROUGH, settled),
         )
@@ -123,7 +142,67 @@ def search(
     if settled < ROUGH:
         before, best = best, _continued(problem, best, max_iter, settled)
         evaluations += best.solution.n_evaluations - before.solution.n_evaluations
-    return SearchResult(best.solution, best.name, n_starts, evaluations, agreed)
+    return SearchResult(best.solution, best.name, n_starts, evaluations, agreed, best.patient)
+
+
+def search_nearby(
+    problem: MatchingProblem,
+    found: SearchResult,
+    rng: np.random.Generator,
+    *,
+    budget: int = 2000,
+    max_iter: int = 100,
+    settled: float = SETTLED,
+) -> SearchResult:
+    """Return the best of what is found by moving away from the best point, again and again.
+
+    At a strict bound there are many local solutions, and those of most variance lie near other good
+    ones. Each move is a random tangent of length 1 (45° if it were in one direction), its entries
+    in proportion to the axes' standard deviations; a hasty run makes it feasible again.
+
+    Parameters
+    ----------
+    problem : MatchingProblem
+    found : SearchResult
+        Where to begin.
+    rng : numpy.random.Generator
+        Draws the moves.
+    budget : int
+        No move is made after so many evaluations.
+    max_iter, settled
+        As in `search`.
+    """
+    best = _Trial(found.start, found.solution, found.patient)
+    n_starts, evaluations = found.n_starts, found.n_evaluations
+    enough = max(_SAME, settled)
+    while best.solution.mmd_squared <= problem.tol and evaluations < found.n_evaluations + budget:
+        V = best.solution.V
+        move = horizontal(V, np.sqrt(problem.variances)[:, None] * rng.standard_normal(V.shape))
+        solution = maximize_variance(
+            problem,
+            retract(V, move / max(float(np.linalg.norm(move)), 1e-300)),
+            max_iter=min(TRIAL_STEPS, max_iter),
+            patient=False,
+            multiplier=max(best.solution.multiplier / _CHEAPER, 1.0),
+            settled=enough,
+        )
+        trial = _Trial(best.name, solution, patient=False)
+        if solution.mmd_squared <= problem.tol:
+            if solution.value > _HOPEFUL * best.solution.value:
+                trial = _continued(problem, trial, max_iter, enough)
+            if trial.solution.value > best.solution.value:
+                best = trial
+        n_starts, evaluations = n_starts + 1, evaluations + trial.solution.n_evaluations
+    if settled < ROUGH:
+        before, best = best, _continued(problem, best, max_iter, settled)
+        evaluations += best.solution.n_evaluations - before.solution.n_evaluations
+    return replace(
+        found,
+        solution=best.solution,
+        n_starts=n_starts,
+        n_evaluations=evaluations,
+        patient=best.patient,
+    )
 
 
 def finish_exactly(
@@ -167,10 +246,9 @@ def no_worse(found: SearchResult, problem: MatchingProblem, reference: Start) ->
     return replace(found, n_evaluations=evaluations)
 
 
-def _stuck(trials: list[_Trial], tol: float) -> bool:
-    """Whether the first `_STUCK` trials all ended above the bound."""
-    above = [trial.solution.mmd_squared > tol for trial in trials[:_STUCK]]
-    return len(above) == _STUCK and all(above)
+def _stuck(first: _Trial, tol: float) -> bool:
+    """Whether patience led nowhere: such paths then all end in a valley of MMD² above the bound."""
+    return first.solution.mmd_squared > tol or not first.patient
 
 
 def _agreed(trials: list[_Trial], problem: MatchingProblem, same: float, agreeing: int) -> bool:
@@ -198,14 +276,15 @@ def _continued(problem: MatchingProblem, trial: _Trial, max_iter: int, settled: 
     """Return the trial with the rest of its steps made."""
     before = trial.solution
     done = len(before.history)
-    stuck = not before.converged and done < _TRIAL_STEPS
+    stuck = not before.converged and done < TRIAL_STEPS
     if stuck or done >= max_iter or (before.converged and settled >= ROUGH):
         return trial
     after = maximize_variance(
         problem,
         before.V,
         max_iter=max_iter - done,
-        patient=trial.patient,
+        # On the bound, patience may hold the multiplier below what keeps the run there.
+        patient=trial.patient and before.mmd_squared > problem.tol,
         multiplier=before.multiplier,
         settled=settled,
     )
