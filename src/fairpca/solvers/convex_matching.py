@@ -19,6 +19,7 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
+from fairpca.data.matrix import power_of_two
 from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.fantope import nearest_fantope_point
 from fairpca.solvers.result import SolverResult
@@ -122,6 +123,25 @@ class MatchingProgramme:
             covariances=basis.T @ self.covariances @ basis,
         )
         return programme, basis
+
+    def rescaled(self) -> tuple[MatchingProgramme, float]:
+        """Return the programme in units that make its numbers about 1, and the objective's unit.
+
+        Units are powers of two: nothing is rounded.
+        """
+        lengths = (np.max(np.abs(self.means), initial=0.0), np.sqrt(np.max(self.shifts, initial=0)))
+        length = power_of_two(float(max(lengths)))
+        unit = power_of_two(float(np.max(np.abs(self.objective), initial=0.0)))
+        programme = replace(
+            self,
+            objective=self.objective / unit,
+            means=self.means / length,
+            covariances=self.covariances / length / length,
+            shifts=self.shifts / length / length,
+            delta=self.delta / length,
+            mu=self.mu / unit * length * length,
+        )
+        return programme, unit
 
     @property
     def scale(self) -> float:
@@ -246,13 +266,14 @@ def matching_components(
     basis = np.eye(len(programme.objective))
     if programme.delta == 0:
         programme, basis = programme.without(unfair)
+    programme, unit = programme.rescaled()
     found = solve(programme)
     shares, vectors = np.linalg.eigh(found.P)
     components = (basis @ vectors[:, ::-1][:, : programme.k]).T
     gap = max(found.bound - found.value, 0.0) / programme.scale
     return SolverResult(
         components=components,
-        objective=found.value,
+        objective=found.value * unit,
         n_iter=found.n_iter,
         converged=gap <= tol,
         reason=found.reason,

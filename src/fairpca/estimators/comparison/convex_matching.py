@@ -191,7 +191,8 @@ class ConvexMatchingPCA(ContrastedProjection):
         means = np.array([moments.mean(c.inside) - moments.mean(c.outside) for c in contrasts])
         differences = self._differences(seen, contrasts)
         covariance = moments.covariance().dense()
-        length = np.sqrt(float(moments.weights.sum()) * np.trace(covariance))  # ‖X − mean‖_F
+        weight = float(moments.weights.sum())
+        length = np.sqrt(weight) * np.sqrt(np.trace(covariance))  # ‖X − mean‖_F
         programme = MatchingProgramme.of(
             covariance / max(length, 1e-300),
             means.reshape(-1, moments.n_features),
@@ -258,7 +259,13 @@ class ConvexMatchingPCA(ContrastedProjection):
         if not self.converged_:
             warnings.warn(
                 f"{type(self).__name__} stopped with a duality gap of {self.duality_gap_:.2g} "
-                f"(tol={self.tol:g}): {self.reason_}. Raise max_iter or tol.",
+                f"(tol={self.tol:g}): {self.reason_}. "
+                + (
+                    "Raise max_iter or tol."
+                    if self.objective_ >= 0
+                    else f"With mu={self.mu:g} the penalty outweighs the variance: standardise the "
+                    "columns, or lower mu."
+                ),
                 ConvergenceWarning,
                 stacklevel=6,
             )
