@@ -104,7 +104,7 @@ def test_results_page_counts_and_explains(outcomes):
     assert "| PCA | **25.00 → 20.00** | 0.200 → 0.200 | 0.9500 | 0.1000 |" in page
     assert "ours 20.00 (0.00), -5.00. A reason." in page
     assert "**Printed but not computed: 1**" in page
-    assert "- compas, k 2, X" in page
+    assert "- compas, k 2, X: Left for a longer run: the same command computes it." in page
 
 
 def test_results_page_sums_times(outcomes):

@@ -57,8 +57,8 @@ class ConvexMatchingPCA(ContrastedProjection):
         as possible. "max" is the formula in their paper: the larger of the two counts, φ = ‖Q‖₂.
     solver : {"auto", "sdp"}, default="auto"
         "auto" splits the programme into steps that are solved in closed form; "sdp" gives it to the
-        modelling library cvxpy (``pip install "fairpca[convex]"``), for reference: minutes at 50
-        columns.
+        modelling library cvxpy (``pip install "fairpca[convex]"``), for reference: seconds at 60
+        columns, more than a minute at 100.
     max_iter : int, default=10000
         Iterations at most.
     tol : float, default=1e-6
