@@ -486,7 +486,7 @@ def test_without_refit_there_is_nothing_to_transform_with():
         ({"limit": np.inf}, "finite"),
         ({"limit": -0.1}, "cannot be met"),
         ({"target": "leakage", "limit": 0.4}, "below what guessing reaches"),
-        ({"target": "dp"}, "pass y"),
+        ({"target": "dp", "limit": 0.1}, "pass y"),
         ({"standard_errors": -1}, "at least 0"),
         ({"cv": 1}, "at least 2 folds"),
         ({"cv": 10**6}, "there are 60"),

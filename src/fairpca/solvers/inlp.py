@@ -89,7 +89,7 @@ def nullspace_projection(
         if len(history) > n_iterations or not len(directions):
             converged = False
             reason = (
-                f"after {len(history) - 1} steps a linear classifier still reads a group with a "
+                f"after {len(history) - 1} {'step' if len(history) == 2 else 'steps'} a linear classifier still reads a group with a "
                 f"balanced accuracy {excess:.3f} above chance"
             )
             break
