@@ -303,8 +303,8 @@ def solve_by_splitting(
         splitting = _Splitting(programme)
         target = tol * programme.scale
         for iteration in range(1, max_iter + 1):
-            splitting.step()
             check = iteration % CHECK_EVERY == 0 or iteration == max_iter
+            splitting.step(measure=check)
             if check and splitting.gap() <= target:
                 break
             if check and iteration <= BALANCE_UNTIL:
@@ -334,8 +334,11 @@ class _Splitting:
         self.best, self.value, self.bound = self.fair, -np.inf, np.inf
         self.residuals = (0.0, 0.0)
 
-    def step(self) -> None:
-        """Project onto the Fantope, shrink the largest singular values, move the multipliers."""
+    def step(self, *, measure: bool) -> None:
+        """Project onto the Fantope, shrink the largest singular values, move the multipliers.
+
+        The residuals are kept where asked for: they take as many products as the step itself.
+        """
         problem = self.problem
         pull = problem.objective / self.rho + self.weight * (self.Z - self.UZ)
         for R, Y, U in zip(self.roots, self.Y, self.U, strict=True):
@@ -355,6 +358,10 @@ class _Splitting:
             self.multipliers = _half_space_multipliers(V, problem.means, problem.delta**2)
             self.UZ = (problem.means.T * self.multipliers) @ problem.means
             self.Z = V - self.UZ
+        if measure:
+            self._measure(images, old, oldZ)
+
+    def _measure(self, images: Sequence[Floats], old: Sequence[Floats], oldZ: Floats) -> None:
         primal = sum(float(np.sum((i - Y) ** 2)) for i, Y in zip(images, self.Y, strict=True))
         change = sum((R @ (Y - o) for R, Y, o in zip(self.roots, self.Y, old, strict=True)), 0.0)
         change = change + self.weight * (self.Z - oldZ)
