@@ -4,6 +4,7 @@ import ast
 import csv
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -218,3 +219,12 @@ def test_tables_are_tidy(outcomes, tmp_path):
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["dataset", "k", "method", "split", "metric", "value"]
     assert len(rows) == 6 * len(METRICS)
+
+
+def test_every_committed_cell_that_differs_or_is_absent_has_a_reason():
+    found = read_outcomes(Path(__file__).parents[2] / "benchmarks" / "results" / "reproduce")
+    assert len(found) > 10
+    for outcome in found:
+        told = [outcome.experiment.explain(cell) for cell in outcome.outside]
+        told += [outcome.experiment.absent(cell) for cell in outcome.missing]
+        assert all(len(reason) > 20 and "Not explained" not in reason for reason in told)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from fairpca.solvers.convex import import_cvxpy, solve_programme
-from fairpca.solvers.convex_matching import MatchingProgramme, ProgrammeResult
 from fairpca.solvers.fantope import nearest_fantope_point
+from fairpca.solvers.matching_programme import MatchingProgramme, ProgrammeResult
 
 __all__ = ["solve_by_modelling"]
 

@@ -12,14 +12,10 @@ from fairpca.estimators.base import dtype_of
 from fairpca.estimators.contrasted import ContrastedProjection
 from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
 from fairpca.estimators.summarised import SummarisedRows
-from fairpca.solvers.convex_matching import (
-    MatchingProgramme,
-    ProgrammeResult,
-    matching_components,
-    solve_by_splitting,
-)
+from fairpca.solvers.convex_matching import matching_components, solve_by_splitting
 from fairpca.solvers.convex_matching_sdp import solve_by_modelling
 from fairpca.solvers.covariance_matching import covariance_differences
+from fairpca.solvers.matching_programme import MatchingProgramme, ProgrammeResult
 from fairpca.solvers.moment_matching import constrained_components, rank_floor, unfair_subspace
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
