@@ -54,7 +54,7 @@ class ConvexMatchingPCA(ContrastedProjection):
     solver : {"auto", "sdp"}, default="auto"
         "auto" splits the programme into steps that are solved in closed form; "sdp" gives it to the
         modelling library cvxpy (``pip install "fairpca[convex]"``), for reference: seconds at 60
-        columns, more than a minute at 100.
+        columns, more than two minutes at 100.
     max_iter : int, default=10000
         Iterations at most.
     tol : float, default=1e-6
