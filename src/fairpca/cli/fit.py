@@ -273,6 +273,7 @@ def _settings(method: Method, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
+    from fairpca.data.unseen import describe_filled
     from fairpca.report.certificate import certificate
 
     share = 100 * float(estimator.explained_variance_ratio_.sum())
@@ -303,8 +304,7 @@ def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
     say(f"  kept        {estimator.n_components_} components, {share:.1f} % of {of}")
     _say_loadings(estimator, encoder.get_feature_names_out().tolist())
     if encoder.n_missing_:
-        filled = ", ".join(f"{name} ({n})" for name, n in encoder.n_missing_.items())
-        note(f"missing values were filled in: {filled}.")
+        note(describe_filled(encoder.n_missing_))
     _note_small_groups(estimator)
     note(roles.describe())
 
