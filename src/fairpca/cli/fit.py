@@ -67,7 +67,10 @@ def fit(
         ),
     ] = "2",
     n_unfair: Annotated[
-        int, typer.Option(min=0, help="Directions of differing second moments to remove.")
+        int,
+        typer.Option(
+            "--n-unfair", "-m", min=0, help="Directions of differing second moments to remove."
+        ),
     ] = 0,
     match_mean: Annotated[
         bool,
