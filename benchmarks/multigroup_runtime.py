@@ -4,8 +4,8 @@ Everything is timed in this run on this machine except the paper's own column (3
 time on one thread, the least of many runs (of one for programmes, of few for Brent's method).
 "vectors" counts forming the Gram matrices and eight multigroup vectors; "fit" is the whole
 estimator, with validation of input and labels. "SDP" is the published semidefinite programme of the
-same problem, after the Gram matrices: for the first vector, and for fair PCA with eight components,
-whose own solver is timed likewise ("subspace", "fit").
+same problem by cvxpy with SCS, after the Gram matrices: for the first vector, and for fair PCA with
+eight components, whose own solver is timed likewise ("subspace", "fit").
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from _multigroup_common import machine, report, timed
 
-from fairpca.experiments.multigroup import RANK, SDP_UP_TO, seconds
+from fairpca.experiments.multigroup import RANK, seconds
 from fairpca.experiments.multigroup_data import DATASETS, Table, load_table
 from fairpca.experiments.published import published_cells
 from fairpca.experiments.store import Store, default_cache, default_data
@@ -44,7 +44,7 @@ def measure(name: str, table: Table, repeats: int, *, sdp: bool) -> Row:
     if len(grams) == 2:
         brent, _ = timed(lambda: multigroup_vectors(grams, RANK, brent_vector), 1 + repeats // 3)
     programmes: tuple[float | None, float | None] = (None, None)
-    if sdp and table.X.shape[1] <= SDP_UP_TO:
+    if sdp:
         programmes = (
             timed(lambda: multigroup_vectors(grams, 1, sdp_vector))[0],
             timed(lambda: sdp_subspace(means, RANK))[0],

@@ -6,6 +6,7 @@ import html as html_module
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -424,3 +425,19 @@ def test_printed_commands_fit_what_was_compared(call, name):
             found = load_model("m.fairpca").estimator
             assert type(found) is method.kind
             assert {**method.fixed, **trial.parameters}.items() <= found.get_params().items()
+
+
+def test_columns_that_were_filled_in_are_named(call, people):
+    ages = pa.array(people["age"].to_numpy(), mask=np.arange(400) % 9 == 0)
+    pyarrow.csv.write_csv(people.set_column(2, "age", ages), "gaps.csv")
+    options = ["-s", "sex", "-d", "id", "-y", "hired", "--missing", "impute"]
+    done = call(
+        "compare", "gaps.csv", *options, "--method", "leace", "--html", "p.html", "--repeats", "2"
+    )
+    assert done.exit_code == 0, done.stderr
+    told = "missing values were filled in: age (45)."
+    assert done.stderr.count(told) == 1
+    assert told in Path("p.html").read_text()
+    assert call("fit", "gaps.csv", *options, "-o", "m.fairpca").exit_code == 0
+    done = call("report", "m.fairpca", "gaps.csv", "--no-html")
+    assert told in done.stderr

@@ -88,7 +88,7 @@ def test_blocks_give_the_same_as_the_whole(call, model, monkeypatch):
 
 def test_options_reach_the_estimator(call, people):
     done = call(
-        "fit", "people.csv", "-s", "sex", "-d", "id", "-d", "hired", "-k", "3", "--n-unfair", "1",
+        "fit", "people.csv", "-s", "sex", "-d", "id", "-d", "hired", "-k", "3", "-m", "1",
         "--no-match-mean", "--difference", "covariance", "--strength", "0.5", "-o", "m.fairpca",
     )  # fmt: skip
     assert done.exit_code == 0, done.stderr

@@ -391,3 +391,14 @@ def test_round_trip_through_a_model_file(rng, tmp_path):
     np.testing.assert_array_equal(again.transform(X), model.transform(X))
     assert again.mmd_squared_ == model.mmd_squared_
     np.testing.assert_array_equal(again.history_["penalty"], model.history_["penalty"])
+
+
+@pytest.mark.parametrize("factor", [2.0**-400, 2.0**66, 2.0**500])
+def test_units_whose_squares_nearly_overflow_change_nothing(rng, factor):
+    X, group = groups_apart(rng)
+    one, other = (
+        fit(DistributionMatchingPCA(2, tol=5e-3), rows, sensitive_features=group)
+        for rows in (X, X * factor)
+    )
+    np.testing.assert_allclose(other.components_, one.components_, atol=1e-9)
+    assert other.bandwidth_ == pytest.approx(one.bandwidth_ * factor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -252,3 +253,18 @@ def test_errors():
                             attributes=[])  # fmt: skip
     with pytest.raises(ValueError, match="too large to be summed"):
         LEACE().fit(X * 1e200, sensitive_features=groups)
+
+
+@pytest.mark.parametrize("method", ["oblique", "orthogonal"])
+def test_what_is_left_of_two_rows_is_told_to_be_rounding(method, rng):
+    X = rng.normal(size=(2, 5)) * [1.0, 10.0, 1.0, 1e3, 1.0]
+    with pytest.warns(UserWarning, match="1 of 1 components hold no variance"):
+        LEACE(1, method=method).fit(X, sensitive_features=["a", "b"])
+
+
+def test_small_columns_beside_a_large_one_that_is_the_group_still_vary(rng):
+    X = np.column_stack([np.repeat([0.0, 1e9], 60), rng.normal(size=(120, 3))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LEACE(2).fit(X, sensitive_features=np.repeat(["a", "b"], 60))
+    assert model.explained_variance_.min() > 0.3

@@ -502,3 +502,26 @@ def test_a_kernel_width_that_would_overflow_is_told():
     X = np.random.default_rng(0).normal(size=(40, 3)) * 1e-160
     with pytest.raises(ValueError, match="squares underflow float64"):
         KernelMeanMatchingPCA(2).fit(X, sensitive_features=["a", "b"] * 20)
+
+
+@pytest.mark.parametrize("factor", [1e-120, 1e150])
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+@pytest.mark.parametrize("penalty", ["sum", "max"])
+def test_the_programme_is_the_same_in_units_whose_squares_nearly_overflow(
+    people, factor, delta, penalty
+):
+    X, group, _, _ = people
+    one, other = (
+        ConvexMatchingPCA(2, delta=delta * c, mu=0.01 / c, penalty=penalty).fit(
+            X * c, sensitive_features=group
+        )
+        for c in (1.0, factor)
+    )
+    assert other.converged_
+    np.testing.assert_allclose(other.objective_ / factor, one.objective_)
+    np.testing.assert_allclose(other.components_, one.components_, atol=1e-6)
+
+
+def test_a_penalty_too_heavy_to_be_solved_with_is_told(people):
+    with pytest.warns(ConvergenceWarning, match="the penalty outweighs the variance: standard"):
+        ConvexMatchingPCA(2, max_iter=50).fit(people[0] * 1e150, sensitive_features=people[1])

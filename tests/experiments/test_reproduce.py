@@ -96,9 +96,9 @@ def test_printed_cells_that_were_not_computed_are_told():
     rows = [{"method": name, "metric": "m", "classifier": "", "value": 1.0} for name in "ac"]
     a, c, b = compare_cells(rows, (), printed)
     assert a.inside
-    assert cell_texts(a) == ("1.0 (0.1)", "1.0 (0.0)", "+0.0", "")
+    assert cell_texts(a) == ("1.0 (0.1)", "1.0", "+0.0", "")
     assert c.inside is None
-    assert cell_texts(c) == ("Memory Out", "1.0 (0.0)", "", "")
+    assert cell_texts(c) == ("Memory Out", "1.0", "", "")
     assert b.mean is None
     assert cell_texts(b) == ("2.0 (0.1)", "not computed", "", "")
 

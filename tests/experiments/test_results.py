@@ -4,6 +4,7 @@ import ast
 import csv
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -104,7 +105,7 @@ def test_results_page_counts_and_explains(outcomes):
     assert "| PCA | **25.00 → 20.00** | 0.200 → 0.200 | 0.9500 | 0.1000 |" in page
     assert "ours 20.00 (0.00), -5.00. A reason." in page
     assert "**Printed but not computed: 1**" in page
-    assert "- compas, k 2, X" in page
+    assert "- compas, k 2, X: Left for a longer run: the same command computes it." in page
 
 
 def test_results_page_sums_times(outcomes):
@@ -218,3 +219,12 @@ def test_tables_are_tidy(outcomes, tmp_path):
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["dataset", "k", "method", "split", "metric", "value"]
     assert len(rows) == 6 * len(METRICS)
+
+
+def test_every_committed_cell_that_differs_or_is_absent_has_a_reason():
+    found = read_outcomes(Path(__file__).parents[2] / "benchmarks" / "results" / "reproduce")
+    assert len(found) > 10
+    for outcome in found:
+        told = [outcome.experiment.explain(cell) for cell in outcome.outside]
+        told += [outcome.experiment.absent(cell) for cell in outcome.missing]
+        assert all(len(reason) > 20 and "Not explained" not in reason for reason in told)

@@ -121,6 +121,8 @@ def test_every_target_is_found_by_both_names():
         ("mmd<=-1", "cannot be met"),
         ("accuracy<=0.1", "no target 'accuracy'; choose from mmd_squared"),
         ("leakage<=0.3", "below what guessing reaches"),
+        ("worst-loss<=78", "For 78 per cent write 0.78"),
+        ("leakage<=55", "For 55 per cent write 0.55"),
         ("mmd<=0.1<=0.2", "is not a number"),
     ],
 )

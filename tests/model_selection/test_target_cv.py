@@ -486,7 +486,7 @@ def test_without_refit_there_is_nothing_to_transform_with():
         ({"limit": np.inf}, "finite"),
         ({"limit": -0.1}, "cannot be met"),
         ({"target": "leakage", "limit": 0.4}, "below what guessing reaches"),
-        ({"target": "dp"}, "pass y"),
+        ({"target": "dp", "limit": 0.1}, "pass y"),
         ({"standard_errors": -1}, "at least 0"),
         ({"cv": 1}, "at least 2 folds"),
         ({"cv": 10**6}, "there are 60"),
@@ -578,3 +578,20 @@ def test_estimator_checks(estimator, check):
     if check.func.__name__ == "check_array_api_input":
         pytest.skip("array API dispatch is off unless SCIPY_ARRAY_API is set")
     check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore:.*hold no variance")
+def test_a_setting_that_keeps_nothing_is_not_chosen_for_its_fairness():
+    """Rounding errors of constant directions tell nothing apart, and are no representation."""
+    rng = np.random.default_rng(0)
+    group = rng.choice(["a", "b"], 120)
+    X = np.zeros((120, 8))
+    X[:, :3] = rng.normal(size=(120, 3)) + 2.0 * (group == "a")[:, None]
+    search = FairnessTargetCV(
+        MomentMatchingPCA(1, match_mean=False), {"n_unfair": [0, 3]}, limit=1e-3, refit=False
+    )
+    with pytest.warns(FairnessTargetWarning, match="no setting meets"):
+        search.fit(X, sensitive_features=group)
+    assert search.best_params_ == {"n_unfair": 0}
+    assert np.isnan(search.cv_results_["mean_test_unfairness"][1])
+    assert any("hold no variance, and there is nothing to measure" in p for p in search.problems_)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
 from fairpca.data.groups import encode_groups
 from fairpca.estimators.methods import PLAIN, method_named
+from fairpca.estimators.registry import Trial
 from fairpca.report.bench import Bench, Part
 from fairpca.report.comparison import _together
 from fairpca.report.result import MethodResult, Settings
+from fairpca.report.sheets import communality_sheet
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +92,46 @@ def test_a_method_that_fails_on_some_splits_says_so():
     assert not late.problem
     assert len(late.projection) == 0  # of rows that nobody else's are
     assert _together([bad, bad]).problem == "singular"
+
+
+@pytest.mark.filterwarnings("ignore:all rows are equal")
+def test_what_is_said_where_no_variance_is_left():
+    """Only what was asked to remove m directions is advised to remove fewer."""
+    rng = np.random.default_rng(0)
+    groups = rng.choice(["a", "b"], 200)
+    X = np.zeros((200, 4))
+    X[:, 0] = (groups == "a") + rng.normal(size=200)
+    parts = [Part(X[rows], {"g": groups[rows]}, None) for rows in (slice(100), slice(100, 200))]
+    bench = Bench(*parts, Settings(n_components=1, max_samples=100, n_ranks=0))
+    method = method_named("moment-matching")
+    remarks = {
+        trial.label: bench.measure(method, trial).remark
+        for trial in (
+            Trial("means", {}),
+            Trial("m=1", {"n_unfair": 1}),
+            Trial("covariance", {"n_unfair": 1, "match_mean": False, "difference": "covariance"}),
+        )
+    }
+    assert "1 of 4 directions were removed" in remarks["means"]
+    assert "smaller m" not in remarks["means"]
+    assert "take a smaller m" in remarks["m=1"]
+    constant = Bench(
+        *(Part(np.ones((100, 4)), part.sensitive, None) for part in parts), bench.settings
+    )
+    remark = constant.measure(method, Trial("m=1", {"n_unfair": 1})).remark
+    assert "though no direction was removed" in remark
+    assert "vary along 0 of 4 directions" in remark
+    assert "smaller m" not in remark
+
+
+def test_communalities_below_zero_are_explained_and_zero_has_no_sign():
+    found = {"plain": [0.9, 0.2, -0.001], "fair": [0.5, -0.014, 0.3]}
+    methods = [MethodResult(name, communalities=np.array(shares)) for name, shares in found.items()]
+
+    def sheet(methods):
+        comparison = SimpleNamespace(main=methods, feature_names=("x", "y", "z"))
+        return communality_sheet(comparison)
+
+    assert list(sheet(methods).rows) == [("x", "90", "50"), ("y", "20", "-1"), ("z", "0", "30")]
+    assert "worse than its mean" in sheet(methods).caption
+    assert "worse" not in sheet(methods[:1]).caption

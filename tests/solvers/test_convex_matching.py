@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpca.solvers.convex_matching import (
-    MatchingProgramme,
     _excess,
     _half_space_multipliers,
     matching_components,
     solve_by_splitting,
 )
 from fairpca.solvers.fantope import nearest_fantope_point
+from fairpca.solvers.matching_programme import MatchingProgramme
 
 SEEDS = st.integers(0, 2**32 - 1)
 PENALTIES = pytest.mark.parametrize("penalty", ["sum", "max"])

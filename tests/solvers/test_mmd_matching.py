@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fairpca.solvers import mmd_ranks, mmd_search
+from fairpca.solvers import mmd_matching, mmd_ranks, mmd_search
 from fairpca.solvers.mmd_gradient import Curvature, KernelDiscrepancy
 from fairpca.solvers.mmd_matching import MatchingProblem, MatchingSolution, maximize_variance
 from fairpca.solvers.mmd_ranks import RankedStarts, search_over_ranks
@@ -20,7 +20,7 @@ from fairpca.solvers.mmd_search import (
 )
 from fairpca.solvers.mmd_surrogate import FeatureDiscrepancy
 from fairpca.solvers.quasi_newton import minimize_on_stiefel
-from fairpca.solvers.repms import RepmsConstants, fill_bound, repms
+from fairpca.solvers.repms import RepmsConstants, repms
 from fairpca.solvers.stiefel import Frame, horizontal, retract, subspace_distance
 
 
@@ -72,6 +72,49 @@ def test_no_feasible_neighbour_keeps_more_variance(problem):
             V = retract(found.V, size * move / np.linalg.norm(move))
             if problem.discrepancy.value(V) <= found.mmd_squared:
                 assert np.sum(problem.variances[:, None] * V**2) <= found.value + 1e-7
+
+
+def test_steps_along_a_part_of_the_complement_lead_to_the_same_answer(monkeypatch):
+    rng = np.random.default_rng(4)
+    codes = np.repeat([0, 1], [120, 180])
+    X = rng.normal(size=(300, 40)) * np.linspace(3, 0.5, 40)
+    X[codes == 1, :6] += 1.5
+    X[codes == 1, 6:20] *= 1.3
+    variances, axes = np.linalg.eigh(np.cov(X, rowvar=False))
+    h = KernelDiscrepancy((X - X.mean(axis=0)) @ axes[:, ::-1], signed(codes), 5.0)
+    problem = MatchingProblem(variances[::-1] / variances.sum(), h, h, 2, 2e-3)
+    whole = maximize_variance(problem, pca(problem), settled=1e-9, max_iter=300)
+    widths = []
+
+    def curvature(self, V, complement, *, residual=True):
+        widths.append(complement.shape[1])
+        np.testing.assert_allclose(complement.T @ complement, np.eye(widths[-1]), atol=1e-10)
+        np.testing.assert_allclose(complement.T @ V, 0, atol=1e-10)
+        return original(self, V, complement, residual=residual)
+
+    original = KernelDiscrepancy.curvature
+    monkeypatch.setattr(KernelDiscrepancy, "curvature", curvature)
+    monkeypatch.setattr(mmd_matching, "_UNKNOWNS", 20)
+    in_parts = maximize_variance(problem, pca(problem), settled=1e-9, max_iter=300)
+    assert set(widths) == {10}  # of 38
+    assert whole.converged
+    assert in_parts.converged
+    assert in_parts.mmd_squared <= problem.tol
+    assert in_parts.value == pytest.approx(whole.value, abs=1e-5)
+    assert subspace_distance(in_parts.V, whole.V) < 0.02
+
+
+def test_a_part_of_the_complement_is_what_directions_span(rng):
+    V = np.linalg.qr(rng.normal(size=(9, 2)))[0]
+    directions = rng.normal(size=(9, 4))
+    frame = Frame.towards(V, directions)
+    assert frame.V is V
+    outside = horizontal(V, directions)
+    np.testing.assert_allclose(frame.complement @ (frame.complement.T @ outside), outside)
+    # Nothing is left of directions inside the subspace: others fill up their places.
+    filled = Frame.towards(V, np.hstack([V, V[:, :1], directions[:, :2]]))
+    whole = np.hstack([V, filled.complement])
+    np.testing.assert_allclose(whole.T @ whole, np.eye(7), atol=1e-12)
 
 
 def test_a_bound_that_does_not_bind_gives_principal_components(problem):
@@ -309,16 +352,6 @@ def test_repms_with_published_constants(problem):
     assert history[-1].gradient_norm <= 1e-6 or history[-1].distance <= 1e-6
     # The penalty leaves slack under the bound that the second-order method uses.
     assert maximize_variance(problem, found.V).value >= found.value - 1e-9
-
-
-def test_filling_the_bound_keeps_more_variance(problem):
-    found = repms(problem, pca(problem))
-    assert found.mmd_squared < 0.97 * problem.tol
-    filled = fill_bound(problem, found)
-    assert 0.97 * problem.tol <= filled.mmd_squared <= problem.tol
-    assert filled.value > found.value + 1e-4
-    assert filled.n_evaluations > found.n_evaluations
-    assert fill_bound(problem, replace(found, mmd_squared=1.0)).V is found.V  # not feasible
 
 
 def test_repms_stops_at_the_limit_of_outer_iterations(problem):

@@ -67,7 +67,10 @@ def fit(
         ),
     ] = "2",
     n_unfair: Annotated[
-        int, typer.Option(min=0, help="Directions of differing second moments to remove.")
+        int,
+        typer.Option(
+            "--n-unfair", "-m", min=0, help="Directions of differing second moments to remove."
+        ),
     ] = 0,
     match_mean: Annotated[
         bool,
@@ -273,6 +276,7 @@ def _settings(method: Method, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
+    from fairpca.data.unseen import describe_filled
     from fairpca.report.certificate import certificate
 
     share = 100 * float(estimator.explained_variance_ratio_.sum())
@@ -303,8 +307,7 @@ def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
     say(f"  kept        {estimator.n_components_} components, {share:.1f} % of {of}")
     _say_loadings(estimator, encoder.get_feature_names_out().tolist())
     if encoder.n_missing_:
-        filled = ", ".join(f"{name} ({n})" for name, n in encoder.n_missing_.items())
-        note(f"missing values were filled in: {filled}.")
+        note(describe_filled(encoder.n_missing_))
     _note_small_groups(estimator)
     note(roles.describe())
 

@@ -53,6 +53,7 @@ def transform(
     `fairpca transform model.fairpca people.parquet -o fair.npy`
     """
     from fairpca.data.output import check_target
+    from fairpca.data.unseen import describe_filled
     from fairpca.data.writing import output_suffix
     from fairpca.estimators.persistence import load_model
     from fairpca.estimators.transform_file import open_for_model, transform_file
@@ -75,11 +76,8 @@ def transform(
             progress=lambda share: update(title, share),
         )
     say(f"{written.n_rows} rows × {written.n_components} components written to {output}")
-    filled = written.unseen.filled
-    if filled:
-        note(
-            f"missing values were filled in: {', '.join(f'{k} ({n})' for k, n in filled.items())}."
-        )
+    if written.unseen.filled:
+        note(describe_filled(written.unseen.filled))
     if written.ignored:
         shown = ", ".join(written.ignored[:8]) + (", …" if len(written.ignored) > 8 else "")
         note(f"columns not used by the model: {shown}.")

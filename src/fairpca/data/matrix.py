@@ -19,6 +19,7 @@ __all__ = [
     "column_name",
     "explain_nonfinite",
     "index_of",
+    "power_of_two",
 ]
 
 _TINY_VARIANCE = 1e-290
@@ -190,6 +191,14 @@ def check_no_underflow(X: Any, variance: float) -> None:
             f"{variance:.3g}). Rescale its columns, for example with "
             "sklearn.preprocessing.StandardScaler."
         )
+
+
+def power_of_two(size: float) -> float:
+    """Return the largest power of two up to a size, or 1 for 0 and infinity.
+
+    Dividing by it is exact, and keeps squares from overflowing and from vanishing.
+    """
+    return float(np.ldexp(1.0, int(np.frexp(size)[1]) - 1)) if 0.0 < size < np.inf else 1.0
 
 
 def column_name(names: Sequence[str] | None, column: int) -> str:

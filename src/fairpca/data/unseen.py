@@ -4,8 +4,25 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 
-__all__ = ["UnseenValues"]
+__all__ = ["UnseenValues", "describe_filled"]
+
+
+def describe_filled(counts: Mapping[str, int]) -> str:
+    """Return one sentence that names the columns whose missing values were filled in.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+        How many, by column.
+
+    Examples
+    --------
+    >>> describe_filled({"age": 2})
+    'missing values were filled in: age (2).'
+    """
+    return f"missing values were filled in: {', '.join(f'{k} ({n})' for k, n in counts.items())}."
 
 
 class UnseenValues:

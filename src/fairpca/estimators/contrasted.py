@@ -85,7 +85,7 @@ class ContrastedProjection(SummaryProjection):
             check_no_underflow(seen.rows.X, total)
         return total
 
-    def _varied(self, variances: Floats, rounding: float, removed: int) -> Mask:
+    def _varied(self, variances: Floats, rounding: float | Floats, removed: int) -> Mask:
         """Return which components to keep: of "all" those with variance; else all, and warn."""
         kept = np.ones(len(variances), dtype=bool)
         if removed:

@@ -32,7 +32,7 @@ from fairpca.solvers.mmd_gradient import KernelDiscrepancy, TotalDiscrepancy
 from fairpca.solvers.mmd_matching import MatchingProblem
 from fairpca.solvers.mmd_ranks import search_over_ranks
 from fairpca.solvers.mmd_search import ROUGH, SearchResult, Start, finish_exactly, no_worse
-from fairpca.solvers.repms import fill_bound, repms_from_starts
+from fairpca.solvers.repms import repms_from_starts
 
 __all__ = ["DistributionMatchingPCA"]
 
@@ -40,8 +40,6 @@ _SOLVERS = ("auto", "newton", "repms")
 _APPROXIMATIONS = ("auto", "none", "random_features")
 _EXACT_UP_TO = 4096
 """Distinct rows up to which second derivatives are exact."""
-_NEWTON_UP_TO = 2500
-"""Unknowns up to which matrices of second derivatives are formed."""
 _STEPS_PER_ITERATION = 3
 _SINGLE_DOWN_TO = 1e-4
 """float32 tiles err by about 1e-9: too much for a smaller `tol`."""
@@ -73,12 +71,10 @@ class DistributionMatchingPCA(LinearProjection):
         Compare groups over all rows, over rows of positive label, or within each label (values
         added up). The last two need y. The variance kept is always that of all rows.
     solver : {"auto", "newton", "repms"}, default="auto"
-        "newton" solves quadratic models of variance and MMD², which also works where MMD² is
-        tiny; "repms" is the published exact-penalty method with quasi-Newton steps, from principal
-        components. "auto" is "newton" up to 2,500 unknowns k(d − k), whose matrices are small
-        enough; beyond, "repms" from several starts, its penalty then lowered until the bound is
-        used up: a good answer at a loose `tol`, while a strict one (1e-6) may stay out of its reach
-        and is warned about.
+        "newton", also meant by "auto", solves quadratic models of variance and MMD², which also
+        works where MMD² is tiny; beyond 1,000 unknowns k(d − k) each model takes in a part of the
+        directions. "repms" is the published exact-penalty method with quasi-Newton steps, from
+        principal components.
     approximation : {"auto", "none", "random_features"}, default="auto"
         "random_features" searches on a surrogate of 1,024 random features and finishes with exact
         values and gradients; "none" is exact throughout. "auto" approximates beyond 4,096 distinct
@@ -357,19 +353,15 @@ class DistributionMatchingPCA(LinearProjection):
         exact: TotalDiscrepancy[KernelDiscrepancy],
         known: tuple[Start, ...],
     ) -> SearchResult:
-        k, d = problem.n_components, len(problem.variances)
-        newton = self.solver == "newton" or (self.solver == "auto" and k * (d - k) <= _NEWTON_UP_TO)
+        k = problem.n_components
         rng = as_generator(self.random_state)
         n_random = self.n_init if self.n_init != "auto" else setup.affordable_starts(k)
         starts = [*known, *setup.starts(k, int(n_random), rng)]
         ranked = setup.ranked_starts(k, int(n_random), rng)
         reference = next(start for start in starts if start.name == MEAN_MATCHING)
-        if not newton:
-            only_pca = self.solver == "repms" and self.n_init == "auto"
-            chosen = [s for s in starts if s.name == "pca"] if only_pca else starts
+        if self.solver == "repms":
+            chosen = [s for s in starts if s.name == "pca"] if self.n_init == "auto" else starts
             found = repms_from_starts(problem, chosen, max_iter=self.max_iter)
-            if self.solver == "auto":
-                found = replace(found, solution=fill_bound(problem, found.solution))
             return no_worse(found, problem, reference)
         steps = _STEPS_PER_ITERATION * self.max_iter
         approximate = self.approximation == "random_features" or (

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from fairpca.data.matrix import power_of_two
 from fairpca.estimators.base import CheckedRows
 from fairpca.solvers.bandwidth import median_distance_bandwidth, resolve_bandwidth
 from fairpca.solvers.eigen import dense_eigenpairs
@@ -160,11 +161,12 @@ class MatchingSetup:
     def discrepancy(
         self, kernel: RadialKernel, bandwidth: float | NDArray[Any], *, double: bool
     ) -> TotalDiscrepancy[KernelDiscrepancy]:
-        """Return the exact MMD² of projections."""
-        sigma = _reference(bandwidth)
+        """Return the exact MMD² of projections, in a unit that no square overflows in."""
+        unit = power_of_two(np.sqrt(self.total))
+        sigma = _reference(bandwidth) / unit
         precision: Precision = "double" if double else "auto"
         return TotalDiscrepancy(
-            tuple(KernelDiscrepancy(X, A, sigma, kernel, precision) for X, A in self.terms)
+            tuple(KernelDiscrepancy(X / unit, A, sigma, kernel, precision) for X, A in self.terms)
         )
 
     def affordable_starts(self, k: int) -> int:

@@ -118,7 +118,7 @@ METHODS: tuple[Method, ...] = (
         "inlp", "fairpca.comparison.INLP", "hide",
         "removal of what linear classifiers read, until none reads more (Ravfogel et al. 2020)",
         once("INLP"),
-        several("INLP", {f"INLP, {n} steps": {"n_iterations": n} for n in (1, 2, 5)}),
+        several("INLP", {f"INLP, n={n}": {"n_iterations": n} for n in (1, 2, 5)}),
         slow=True,
     ),
     Method(

@@ -40,6 +40,10 @@ def _unexplained(cell: Cell) -> str:
     return "Not explained."
 
 
+def _not_yet(cell: Cell) -> str:
+    return "Left for a longer run: the same command computes it."
+
+
 def _all(labels: Mapping[str, Any]) -> bool:
     return True
 
@@ -75,6 +79,8 @@ class Experiment:
         column.
     explain : callable
         Takes a cell outside two printed standard deviations; returns the reason found.
+    absent : callable
+        Takes a printed cell that has no computed value; returns why.
     tabulated : callable
         Takes a cell's labels; returns whether the printed table shows it. Files have all cells.
     across : tuple of str
@@ -94,6 +100,7 @@ class Experiment:
     figures: Callable[[Outcome, Store], Mapping[str, go.Figure]] | None = None
     derived: Callable[[Outcome], Mapping[str, Sequence[Row]]] | None = None
     explain: Callable[[Cell], str] = _unexplained
+    absent: Callable[[Cell], str] = _not_yet
     tabulated: Callable[[Mapping[str, Any]], bool] = _all
     across: tuple[str, ...] = ("metric",)
     revision: int = 1

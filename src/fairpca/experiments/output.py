@@ -87,7 +87,9 @@ def cell_texts(cell: Cell) -> tuple[str, str, str, str]:
         )
     if cell.difference is not None:
         difference = f"{cell.difference:+.{digits}f}"
-    ours = "not computed" if cell.mean is None else _with_sd(cell.mean, cell.sd, digits)
+    ours = "not computed"
+    if cell.mean is not None:
+        ours = _with_sd(cell.mean, cell.sd if cell.n > 1 else None, digits)
     return theirs, ours, difference, "outside 2 sd" if cell.inside is False else ""
 
 

@@ -140,8 +140,11 @@ def outcome_sections(outcome: Outcome) -> list[str]:
         lines += [_outside(outcome, cell) for cell in outcome.outside]
     if outcome.missing:
         lines += ["", f"**Printed but not computed: {len(outcome.missing)}**", ""]
-        rows = dict.fromkeys(_row_label(cell.labels, experiment.across) for cell in outcome.missing)
-        lines += [f"- {row}" for row in rows]
+        rows = {
+            _row_label(cell.labels, experiment.across): experiment.absent(cell)
+            for cell in outcome.missing
+        }
+        lines += [f"- {row}: {reason}" for row, reason in rows.items()]
     return lines
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 from fairpca.data.groups import align_to_index
-from fairpca.data.matrix import index_of
+from fairpca.data.matrix import index_of, power_of_two
 from fairpca.metrics._inputs import checked_groups, checked_loadings, checked_rows
 from fairpca.metrics.group_measure import GroupMeasure
 
@@ -291,7 +291,7 @@ def _measure(
     centred = dense - _centre(mean, components, dense, weights)
     roots = np.sqrt(weights)
     size = float(np.max(np.abs(centred), initial=0.0))  # squares must neither overflow nor vanish
-    scale = float(np.ldexp(1.0, int(np.frexp(size)[1]))) if 0.0 < size < np.inf else 1.0
+    scale = power_of_two(size)
     everything = _Rows((centred / scale) * roots[:, None], roots, V)
 
     def judged(chosen: NDArray[np.bool_]) -> float:

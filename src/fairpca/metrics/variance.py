@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 from fairpca.data.groups import align_to_index
-from fairpca.data.matrix import index_of
+from fairpca.data.matrix import index_of, power_of_two
 from fairpca.metrics._inputs import checked_loadings, checked_rows
 
 __all__ = ["PafoGaps", "communalities", "explained_variance_ratio", "pafo_gaps"]
@@ -69,7 +69,7 @@ def explained_variance_ratio(X: Any, components: Any, *, sample_weight: Any = No
             "be the columns the components were fitted on."
         )
     scale = float(abs(rows).max())  # squares must neither overflow nor vanish
-    unit = float(np.ldexp(1.0, int(np.frexp(scale)[1]) - 1)) if 0.0 < scale < np.inf else 1.0
+    unit = power_of_two(scale)
     shares = _shares(sample_weight, X, rows)
     first = _dense(rows[:1]) / unit  # about a row, so that equal rows leave exactly nothing
     starts = range(0, rows.shape[0], BLOCK_ROWS)

@@ -25,6 +25,9 @@ from fairpca.model_selection.targets import HeldOut, TargetMeasure
 
 __all__ = ["FoldTask", "Judging", "Outcome", "judge_fold"]
 
+_NO_VARIANCE = 1e-12
+"""A share of the variance that is rounding error."""
+
 
 @dataclass(frozen=True, eq=False)
 class Judging:
@@ -153,6 +156,8 @@ def _judge(
     start = time.perf_counter()
     if absent:
         outcome.unmeasured = absent
+    elif how.scoring is None and _is_rounding(outcome.kept, test):
+        outcome.unmeasured = "the components hold no variance, and there is nothing to measure"
     else:
         try:
             outcome.unfairness = _unfairness(whole, model, train, test, outer[1], how, plain)
@@ -190,6 +195,11 @@ def _kept(whole: Any, model: Any, test: Sample, raw: Sample, how: Judging) -> fl
     varies = _total_variance(test.X, test.sample_weight)
     kept = _total_variance(model.transform(test.X), test.sample_weight)
     return kept / varies if varies > 0 else 0.0
+
+
+def _is_rounding(kept: float, test: Sample) -> bool:
+    """Whether the rows vary, but the components hold their rounding errors only."""
+    return kept <= _NO_VARIANCE and _total_variance(test.X, test.sample_weight) > 0
 
 
 def _total_variance(X: Any, sample_weight: Any) -> float:

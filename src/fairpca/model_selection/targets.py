@@ -277,18 +277,24 @@ def parse_target(text: str) -> Target:
 
 
 def check_reachable(measure: TargetMeasure, limit: float) -> None:
-    """Refuse limits that no representation can meet.
+    """Refuse limits that no representation can meet, and per cent where shares are meant.
 
     Raises
     ------
     ValueError
-        If the limit is not finite, negative, or leakage is asked to be below chance.
+        If the limit is not finite, negative, above 1 for a share, or leakage is asked to be below
+        chance.
     """
     if not math.isfinite(limit):
         raise ValueError(f"the limit of {measure.name} must be a finite number; got {limit}.")
     if limit < 0:
         raise ValueError(
             f"{measure.name} is at least 0 for any data, so a limit of {limit:g} cannot be met."
+        )
+    if measure.name != "mmd_squared" and limit > 1:
+        raise ValueError(
+            f"{measure.name} is a number from 0 to 1, so a limit of {limit:g} excludes nothing. "
+            f"For {limit:g} per cent write {limit / 100:g}."
         )
     if "leakage" in measure.name and limit < 0.5:
         raise ValueError(

@@ -217,11 +217,23 @@ class Bench:
 
     def _why_empty(self, result: MethodResult) -> str:
         """Say how many directions were removed of how many along which the rows vary."""
+        directions = self.train.X.shape[1]
+        unshown = "Distance and leakage of nothing are not shown."
+        if not result.n_removed:
+            return (
+                "no variance left, though no direction was removed: the held-out rows do not vary "
+                f"along the components, and the training rows vary along {self._rank} of "
+                f"{directions} directions. Constant columns, and copies of others, may be left "
+                f"out. {unshown}"
+            )
+        m = (
+            "m counts for each comparison of groups, and an attribute with more than two groups "
+            "is compared once for each: take a smaller m. "
+        )
         return (
-            f"no variance left: {result.n_removed} of {self.train.X.shape[1]} directions were "
-            f"removed, and the training rows vary along only {self._rank} of them. m counts for "
-            "each comparison of groups, and an attribute with more than two groups is compared "
-            "once for each: take a smaller m. Distance and leakage of nothing are not shown."
+            f"no variance left: {result.n_removed} of {directions} directions were removed, and "
+            f"the training rows vary along only {self._rank} of them. "
+            f"{m if '--n-unfair' in result.options else ''}{unshown}"
         )
 
     @property

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from fairpca.data.columns import as_table
+from fairpca.data.columns import as_table, count_missing
 from fairpca.data.encoder import TableEncoder
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.data.roles import TableParts, assign_roles, check_attributes, split_table
+from fairpca.data.unseen import describe_filled
 from fairpca.estimators.methods import chosen
 from fairpca.estimators.registry import Facts, Method, Trial
 from fairpca.report.bench import Bench
@@ -189,6 +190,10 @@ def described(
         Of the encoded columns.
     methods : sequence of MethodResult
     """
+    counts = ((name, count_missing(parts.features[name])) for name in parts.features.column_names)
+    filled = {name: n for name, n in counts if n}
+    if filled:
+        warnings.warn(describe_filled(filled), UserWarning, stacklevel=2)
     found = next((m.downstream for m in methods if m.downstream is not None), None)
     return Comparison(
         title="",

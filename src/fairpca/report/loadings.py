@@ -59,7 +59,8 @@ def communalities(Z: NDArray[Any], components: NDArray[Any], X: NDArray[Any]) ->
     Returns
     -------
     ndarray of shape (n_features,)
-        NaN for a feature that does not vary.
+        NaN for a feature that does not vary; negative where what the components reproduce is
+        further from the feature than its mean, as may be where they are not principal axes.
     """
     left = np.var(X - Z @ components, axis=0)
     total = np.var(X, axis=0)

@@ -129,15 +129,17 @@ def communality_sheet(comparison: Comparison, *, most: int = 20) -> Sheet:
     ]
     few = len(comparison.feature_names) > most
     which = f", the {most} features that plain PCA keeps best" if few else ""
+    below = any(cell.startswith("-") for row in rows for cell in row[1:])
+    why = ". Below 0: what is kept describes the feature worse than its mean does" if below else ""
     return Sheet(
-        f"Communalities: per cent of each feature's held-out variance that is kept{which}",
+        f"Communalities: per cent of each feature's held-out variance that is kept{which}{why}",
         ("feature", *(m.name for m in found)),
         rows,
     )
 
 
 def _per_cent(share: float) -> str:
-    return ABSENT if math.isnan(share) else f"{100 * share:.0f}"
+    return ABSENT if math.isnan(share) else f"{100 * share:z.0f}"
 
 
 def mean_sheet(comparison: Comparison, attribute: str) -> Sheet:

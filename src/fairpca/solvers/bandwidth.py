@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
+from fairpca.data.matrix import power_of_two
 from fairpca.solvers.pairwise import DistanceTiles, centred
 
 __all__ = ["median_distance_bandwidth", "resolve_bandwidth"]
@@ -80,7 +81,7 @@ def median_distance_bandwidth(
             stacklevel=3,
         )
         return 1.0
-    unit = float(np.ldexp(1.0, int(np.frexp(largest)[1])))  # a power of two: scaling is exact
+    unit = power_of_two(largest)
     rows /= unit
     n_pairs = n_samples * (n_samples - 1) // 2
     if max_pairs is not None and max_pairs < n_pairs:

@@ -15,7 +15,11 @@ import numpy as np
 from fairpca.solvers.balance import Floats
 from fairpca.solvers.fantope import nearest_fantope_point
 
-__all__ = ["extreme_point", "import_cvxpy", "solve_fantope_programme"]
+__all__ = ["extreme_point", "import_cvxpy", "solve_fantope_programme", "solve_programme"]
+
+_ACCURACY, _MAX_ITER = 1e-8, 20_000
+_DENSE_UP_TO = 110
+"""Columns up to which Clarabel's system takes less than a few GiB; they grow as their 4th power."""
 
 
 def import_cvxpy() -> Any:
@@ -65,25 +69,45 @@ def solve_fantope_programme(H: Floats, k: int) -> tuple[Floats, Floats, str]:
     group_constraints = [cp.trace((H_i / scale) @ P) <= z for H_i in H]
     constraints = [*group_constraints, P >> 0, np.eye(m) - P >> 0, cp.trace(P) == k]
     problem = cp.Problem(cp.Minimize(z), constraints)
-    for solver in ("CLARABEL", "SCS"):
-        with warnings.catch_warnings():  # the answer is judged by its gap
-            warnings.simplefilter("ignore")
-            try:
-                problem.solve(solver=solver)
-            except (cp.error.SolverError, ValueError):
-                continue
-        if P.value is not None:
-            break
-    else:
-        raise RuntimeError(
-            f"no convex solver returned an answer for {m} features and {len(H)} groups: use "
-            "solver='auto'."
-        )
+    status = solve_programme(problem, P)
     multipliers = np.array([float(np.squeeze(c.dual_value)) for c in group_constraints])
     multipliers = np.maximum(multipliers, 0.0)
     total = float(np.sum(multipliers))
     weights = multipliers / total if total > 0 else np.full(len(H), 1.0 / len(H))
-    return nearest_fantope_point(np.asarray(P.value), k), weights, str(problem.status)
+    return nearest_fantope_point(np.asarray(P.value), k), weights, status
+
+
+def solve_programme(problem: Any, P: Any) -> str:
+    """Solve a programme in a symmetric matrix P; return the solver's own word.
+
+    SCS comes first: a step of it decomposes matrices of the size of P. Clarabel solves a system in
+    all entries of P, whose matrix would not fit into memory for many columns, and serves where SCS
+    ends early.
+
+    Raises
+    ------
+    RuntimeError
+        If no solver returns an answer.
+    """
+    cp = import_cvxpy()
+    options: dict[str, dict[str, Any]] = {
+        "SCS": {"eps": _ACCURACY, "max_iters": _MAX_ITER},
+        "CLARABEL": {},
+    }
+    for solver in ("SCS", "CLARABEL") if P.shape[0] <= _DENSE_UP_TO else ("SCS",):
+        with warnings.catch_warnings():  # the answer is judged by its gap
+            warnings.simplefilter("ignore")
+            try:
+                problem.solve(solver=solver, **options[solver])
+            except (cp.error.SolverError, ValueError):
+                continue
+        if P.value is not None and problem.status == "optimal":
+            break
+    if P.value is None:
+        raise RuntimeError(
+            f"no convex solver returned an answer for {P.shape[0]} columns: use solver='auto'."
+        )
+    return str(problem.status)
 
 
 def extreme_point(H: Floats, P: Floats, *, tol: float = 1e-7) -> Floats:

@@ -12,27 +12,17 @@ factorises a system of p² unknowns. Every iterate gives a feasible P, and by we
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
-import scipy.linalg
 import scipy.optimize
 
 from fairpca.solvers.eigen import small_problem_threads
 from fairpca.solvers.fantope import nearest_fantope_point
+from fairpca.solvers.matching_programme import MatchingProgramme, ProgrammeResult
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "MatchingProgramme",
-    "Penalty",
-    "ProgrammeResult",
-    "matching_components",
-    "solve_by_splitting",
-]
-
-Penalty = Literal["sum", "max"]
+__all__ = ["matching_components", "solve_by_splitting"]
 
 RELAXATION = 1.6
 CHECK_EVERY = 10
@@ -42,180 +32,6 @@ COPY = 10.0
 """How much more than the A the copy Z weighs: what converges fastest on the data at hand."""
 LARGEST_RATIO = 2.0
 """Of the two residuals, before the step is changed."""
-
-
-@dataclass(frozen=True, eq=False)
-class MatchingProgramme:
-    """The data of the programme.
-
-    Parameters
-    ----------
-    objective : ndarray of shape (p, p)
-        C, symmetric.
-    means : ndarray of shape (r, p)
-        f of each comparison.
-    covariances : ndarray of shape (r, p, p)
-        Q of each comparison.
-    k : int
-        Trace of P, 1 ≤ k < p.
-    delta : float
-        δ ≥ 0, units of f.
-    mu : float
-        μ ≥ 0.
-    penalty : {"sum", "max"}
-        Whether both A of a comparison count, or the one with the larger norm.
-    shifts : ndarray of shape (r, 2)
-        φ₊ and φ₋ of each comparison, such that all A are positive semi-definite.
-    """
-
-    objective: Floats
-    means: Floats
-    covariances: Floats
-    k: int
-    delta: float
-    mu: float
-    penalty: Penalty
-    shifts: Floats
-
-    @classmethod
-    def of(
-        cls,
-        objective: Floats,
-        means: Floats,
-        covariances: Floats,
-        k: int,
-        *,
-        delta: float,
-        mu: float,
-        penalty: Penalty = "sum",
-    ) -> MatchingProgramme:
-        """Return the programme with the shifts that go with the penalty.
-
-        "sum": each as small as it may be, φ₊ = max(0, −λ_min(Q)) and φ₋ = max(0, λ_max(Q)).
-        "max": φ₊ = φ₋ = ‖Q‖₂.
-        """
-        values = np.linalg.eigvalsh(covariances)[:, [0, -1]]  # with none, none
-        shifts = np.maximum(values * [-1.0, 1.0], 0.0)
-        if penalty == "max":
-            shifts = np.repeat(np.max(np.abs(values), axis=1)[:, None], 2, axis=1)
-        return cls(objective, means, covariances, k, delta, mu, penalty, shifts)
-
-    def without(self, unfair: Floats) -> tuple[MatchingProgramme, Floats]:
-        """Return the programme in the complement of the mean differences, for δ = 0, and a basis.
-
-        Parameters
-        ----------
-        unfair : ndarray of shape (m, p)
-            Orthonormal rows spanning the mean differences.
-
-        Returns
-        -------
-        programme : MatchingProgramme
-        basis : ndarray of shape (p, p - m)
-            Orthonormal columns that its P is written in.
-        """
-        basis = np.linalg.qr(unfair.T, mode="complete")[0][:, len(unfair) :]
-        programme = replace(
-            self,
-            objective=basis.T @ self.objective @ basis,
-            means=np.zeros((0, basis.shape[1])),
-            covariances=basis.T @ self.covariances @ basis,
-        )
-        return programme, basis
-
-    @property
-    def scale(self) -> float:
-        """What the objective would be without constraint and penalty."""
-        return float(np.sum(np.linalg.eigvalsh(self.objective)[-self.k :])) or 1.0
-
-    def roots(self) -> tuple[list[Floats], list[list[int]], float]:
-        """Return all A^{1/2}, which of them share a norm, and a: their squares add up to aI."""
-        roots: list[Floats] = []
-        compared = zip(self.covariances, self.shifts, strict=True) if self.mu > 0 else ()
-        for Q, shifts in compared:
-            values, vectors = np.linalg.eigh(Q)
-            for sign, shift in zip((1, -1), shifts, strict=True):
-                lengths = np.sqrt(np.maximum(shift + sign * values, 0.0))
-                roots.append((vectors * lengths) @ vectors.T)
-        numbers = list(range(len(roots)))
-        width = 1 if self.penalty == "sum" else 2
-        joint = [numbers[i : i + width] for i in range(0, len(roots), width)]
-        a = float(np.sum(self.shifts)) if roots else 0.0
-        return roots, joint, a
-
-    def value(self, P: Floats, roots: Sequence[Floats], joint: Sequence[Sequence[int]]) -> float:
-        """Return the objective at P."""
-        norms = [float(np.linalg.eigvalsh(P @ (R @ R) @ P)[-1]) for R in roots]
-        penalty = sum(max(norms[i] for i in group) for group in joint)
-        return float(np.sum(self.objective * P)) - self.mu * penalty
-
-    def bound(
-        self,
-        roots: Sequence[Floats],
-        multipliers: Sequence[Floats],
-        nuclear: Sequence[float],
-        nu: Floats,
-    ) -> float:
-        """Return an upper bound of the objective, for any multipliers Λ of A^{1/2}P and ν ≥ 0 of f.
-
-        The conjugate of μ‖·‖₂² is ‖·‖_*²/(4μ): the bound is the largest
-        ⟨C − Σ A^{1/2}Λ − Σ ν ffᵀ, P⟩ in the Fantope, plus Σ ‖Λ‖_*²/(4μ) + Σ ν δ².
-
-        Parameters
-        ----------
-        roots, multipliers : sequence of ndarray of shape (p, p)
-        nuclear : sequence of float
-            ‖Λ‖_*, added up over those that share a norm.
-        nu : ndarray of shape (r,)
-        """
-        linear = self.objective - (self.means.T * nu) @ self.means
-        for root, multiplier in zip(roots, multipliers, strict=True):
-            product = root @ multiplier
-            linear -= (product + product.T) / 2
-        bound = float(np.sum(np.linalg.eigvalsh(linear)[-self.k :]))
-        if roots:
-            bound += sum(length**2 for length in nuclear) / (4 * self.mu)
-        return bound + float(np.sum(nu)) * self.delta**2
-
-    def fair_projection(self) -> Floats:
-        """Return the projection of most variance that no mean difference is left in."""
-        basis = np.eye(len(self.objective))
-        if len(self.means):
-            basis = scipy.linalg.null_space(self.means)
-        lead = basis @ np.linalg.eigh(basis.T @ self.objective @ basis)[1][:, -self.k :]
-        projection: Floats = lead @ lead.T
-        return projection
-
-    def made_feasible(self, P: Floats, fair: Floats) -> Floats:
-        """Mix a P of the Fantope with the fair projection, as much as the half-spaces need."""
-        if not len(self.means):
-            return P
-        worst = float(np.max(np.einsum("ij,jk,ik->i", self.means, P, self.means)))
-        share = 1.0 if worst <= self.delta**2 else self.delta**2 / worst
-        return share * P + (1 - share) * fair
-
-
-@dataclass(frozen=True, eq=False)
-class ProgrammeResult:
-    """A feasible P and how far it is from the optimum.
-
-    Parameters
-    ----------
-    P : ndarray of shape (p, p)
-        Feasible.
-    value, bound : float
-        Objective at P, and an upper bound of all objectives.
-    n_iter : int
-        Iterations made.
-    reason : str
-        Why it ended.
-    """
-
-    P: Floats
-    value: float
-    bound: float
-    n_iter: int = 0
-    reason: str = "direct solution"
 
 
 def matching_components(
@@ -246,13 +62,14 @@ def matching_components(
     basis = np.eye(len(programme.objective))
     if programme.delta == 0:
         programme, basis = programme.without(unfair)
+    programme, unit = programme.rescaled()
     found = solve(programme)
     shares, vectors = np.linalg.eigh(found.P)
     components = (basis @ vectors[:, ::-1][:, : programme.k]).T
     gap = max(found.bound - found.value, 0.0) / programme.scale
     return SolverResult(
         components=components,
-        objective=found.value,
+        objective=found.value * unit,
         n_iter=found.n_iter,
         converged=gap <= tol,
         reason=found.reason,
@@ -282,8 +99,8 @@ def solve_by_splitting(
         splitting = _Splitting(programme)
         target = tol * programme.scale
         for iteration in range(1, max_iter + 1):
-            splitting.step()
             check = iteration % CHECK_EVERY == 0 or iteration == max_iter
+            splitting.step(measure=check)
             if check and splitting.gap() <= target:
                 break
             if check and iteration <= BALANCE_UNTIL:
@@ -313,8 +130,11 @@ class _Splitting:
         self.best, self.value, self.bound = self.fair, -np.inf, np.inf
         self.residuals = (0.0, 0.0)
 
-    def step(self) -> None:
-        """Project onto the Fantope, shrink the largest singular values, move the multipliers."""
+    def step(self, *, measure: bool) -> None:
+        """Project onto the Fantope, shrink the largest singular values, move the multipliers.
+
+        The residuals are kept where asked for: they take as many products as the step itself.
+        """
         problem = self.problem
         pull = problem.objective / self.rho + self.weight * (self.Z - self.UZ)
         for R, Y, U in zip(self.roots, self.Y, self.U, strict=True):
@@ -334,6 +154,10 @@ class _Splitting:
             self.multipliers = _half_space_multipliers(V, problem.means, problem.delta**2)
             self.UZ = (problem.means.T * self.multipliers) @ problem.means
             self.Z = V - self.UZ
+        if measure:
+            self._measure(images, old, oldZ)
+
+    def _measure(self, images: Sequence[Floats], old: Sequence[Floats], oldZ: Floats) -> None:
         primal = sum(float(np.sum((i - Y) ** 2)) for i, Y in zip(images, self.Y, strict=True))
         change = sum((R @ (Y - o) for R, Y, o in zip(self.roots, self.Y, old, strict=True)), 0.0)
         change = change + self.weight * (self.Z - oldZ)

@@ -7,14 +7,11 @@ multipliers.
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 import numpy as np
 
-from fairpca.solvers.convex import import_cvxpy
-from fairpca.solvers.convex_matching import MatchingProgramme, ProgrammeResult
+from fairpca.solvers.convex import import_cvxpy, solve_programme
 from fairpca.solvers.fantope import nearest_fantope_point
+from fairpca.solvers.matching_programme import MatchingProgramme, ProgrammeResult
 
 __all__ = ["solve_by_modelling"]
 
@@ -45,7 +42,7 @@ def solve_by_modelling(programme: MatchingProgramme) -> ProgrammeResult:
     problem = cp.Problem(
         cp.Maximize(objective / scale), [*constraints, *inequalities, *half_spaces]
     )
-    status = _solve(cp, problem, P)
+    status = solve_programme(problem, P)
     multipliers = [-2 * scale * np.asarray(c.dual_value)[p:, :p] for c in inequalities]
     nuclear = [sum(float(np.linalg.norm(multipliers[i], "nuc")) for i in group) for group in joint]
     nu = np.array([max(float(np.squeeze(c.dual_value)), 0.0) for c in half_spaces]) * scale
@@ -59,16 +56,3 @@ def solve_by_modelling(programme: MatchingProgramme) -> ProgrammeResult:
         0,
         f"the solver says {status}",
     )
-
-
-def _solve(cp: Any, problem: Any, P: Any) -> str:
-    for solver in ("CLARABEL", "SCS"):
-        with warnings.catch_warnings():  # the answer is judged by its gap
-            warnings.simplefilter("ignore")
-            try:
-                problem.solve(solver=solver)
-            except (cp.error.SolverError, ValueError):
-                continue
-        if P.value is not None:
-            return str(problem.status)
-    raise RuntimeError("no convex solver returned an answer: use solver='auto'.")

@@ -88,9 +88,10 @@ def nullspace_projection(
         directions = _row_space(np.concatenate(found), removed)
         if len(history) > n_iterations or not len(directions):
             converged = False
+            steps = f"{len(history) - 1} step{'' if len(history) == 2 else 's'}"
             reason = (
-                f"after {len(history) - 1} steps a linear classifier still reads a group with a "
-                f"balanced accuracy {excess:.3f} above chance"
+                f"after {steps} a linear classifier still reads a group with a balanced accuracy "
+                f"{excess:.3f} above chance"
             )
             break
         removed = np.concatenate([removed, directions])

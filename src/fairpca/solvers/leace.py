@@ -103,7 +103,8 @@ def erased_components(
         `components`: A, orthonormal rows, the axes by descending variance; `objective`: the
         variance kept, tr(A PΣPᵀ Aᵀ), P = I − UᵀF. Certificates: ``functionals`` AP, whose products
         with x − μ are the coordinates of r(x), ``readers`` F, ``constraint_violation`` ‖AP Uᵀ‖₂,
-        ``change`` E‖r(x) − x‖², and those of `constrained_components`.
+        ``change`` E‖r(x) − x‖², and those of `constrained_components`, ``variance_rounding`` of
+        each component.
     """
     readers, span = unfair, None
     if oblique and len(unfair):
@@ -114,8 +115,15 @@ def erased_components(
         erased, n_components, outside, method=method, max_components=max_components, rng=rng
     )
     functionals = result.components - (result.components @ unfair.T) @ readers
+    rounding = np.asarray(result.certificate["variance_rounding"])
+    variances = np.asarray(result.certificate["explained_variance"])
+    share = 4 * np.finfo(np.float64).eps * max(unfair.shape[1], 16)
+    if np.any(variances <= share * covariance.trace()):
+        spread = np.sqrt(np.maximum(covariance.dense().diagonal(), 0.0))
+        # Σ_ij is rounded by a share of σ_i σ_j, however little of it is left once U is erased.
+        rounding = np.maximum(rounding, share * (np.abs(functionals) @ spread) ** 2)
     if span is not None:  # what the data do not vary along is not read, as in any PCA
-        varied = result.certificate["explained_variance"] > result.certificate["variance_rounding"]
+        varied = variances > rounding
         functionals[varied] = (functionals[varied] @ span.T) @ span
     functionals -= (functionals @ unfair.T) @ unfair
     violation = float(np.linalg.norm(functionals @ unfair.T, 2)) if len(unfair) else 0.0
@@ -127,6 +135,7 @@ def erased_components(
             "readers": readers,
             "constraint_violation": violation,
             "change": erased.change(),
+            "variance_rounding": rounding,
         },
     )
 

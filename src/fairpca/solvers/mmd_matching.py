@@ -54,6 +54,9 @@ _REUSED = 3
 change little, turned along with the bases; less where a step was not borne out."""
 _MANY = 50
 """With fewer unknowns they cost too little to be reused."""
+_UNKNOWNS = 1000
+"""At most so many unknowns a step: of more columns a step looks only along the gradients, where it
+came from, and the axes with the most variance; another part of the complement serves the next."""
 _GOOD = (0.3, 1.7)
 """Actual over predicted gain of a step after which they still hold."""
 _FREE = 1.0
@@ -173,7 +176,7 @@ def maximize_variance(
         Stop at a predicted gain below this share of the total variance.
     """
     search = _Search(problem, start, multiplier, patient)
-    if not search.here.frame.complement.shape[1]:
+    if not search.unknowns:
         return search.solution("there is no other subspace", converged=True)
     reason = f"max_iter={max_iter} steps made"
     for _ in range(max_iter):
@@ -205,12 +208,16 @@ class _Search:
     ) -> None:
         self.problem, self.patient = problem, patient
         self.inside = _INSIDE
-        self.here = self.best = _point(problem, Frame.of(start))
+        d, k = start.shape
+        self.unknowns = (d - k) * k
+        self.partial = self.unknowns > _UNKNOWNS
+        frame = Frame.towards(start, np.zeros((d, 0))) if self.partial else Frame.of(start)
+        self.here = self.best = _point(problem, frame)
+        self.before = self.here.frame.V
         self.evaluations = 1
         self.curvature: Curvature | None = None
         self.age = 0
-        unknowns = self.here.frame.complement.shape[1] * problem.n_components
-        self.oldest = _REUSED if unknowns >= _MANY else 1
+        self.oldest = _REUSED if self.unknowns >= _MANY else 1
         self.damping, self.multiplier = Damping(), multiplier
         self.growth = _GROWTH if patient else _HASTE
         self.calm = self.stuck = self.idle = 0
@@ -257,10 +264,21 @@ class _Search:
         near = here.h <= _NEAR * self.problem.tol
         if self.curvature is None or (near and self.curvature.residual is None):
             self.age = 0
+            if self.partial:
+                here = self.here = replace(here, frame=self._part())
             self.curvature = self.problem.model.curvature(
                 here.frame.V, here.frame.complement, residual=near
             )
         return _model(self.problem, here, self.curvature, self.multiplier, self.growth, self.inside)
+
+    def _part(self) -> Frame:
+        """Return a frame here with as much of the complement as one step takes in."""
+        V, k = self.here.frame.V, self.problem.n_components
+        width = max(_UNKNOWNS // k, 4 * k)
+        D = self.problem.variances[:, None]
+        directions = np.hstack([self.here.G, D * V, self.before, np.eye(len(V))])
+        self.before = V
+        return Frame.towards(V, directions[:, : min(width, len(V) - k)])
 
     def _accept(self, model: StepModel, step: TangentStep, there: _Point, ratio: float) -> None:
         slope = float(np.linalg.norm(model.gradient + step.multiplier * model.slope))
@@ -296,6 +314,8 @@ class _Search:
     def calm_after(self, step: TangentStep, settled: float) -> int:
         """Count the steps in a row, this one included, that promised no gain."""
         small = step.predicted < settled and self.damping.value <= _FREE
+        if small and self.partial:
+            self.curvature = None  # other directions may still promise something
         self.calm = self.calm + 1 if small and step.attained else 0
         return self.calm
 

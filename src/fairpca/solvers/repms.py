@@ -7,7 +7,7 @@ h > τ; stop when ε is at its floor, the step between outer iterations is short
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,10 +17,7 @@ from fairpca.solvers.quasi_newton import Minimum, minimize_on_stiefel
 from fairpca.solvers.stiefel import subspace_distance
 from fairpca.summaries.base import Floats
 
-__all__ = ["RepmsConstants", "fill_bound", "repms", "repms_from_starts"]
-
-_FILLED = 0.02
-"""With less than this share of the bound unused it counts as used up."""
+__all__ = ["RepmsConstants", "repms", "repms_from_starts"]
 
 
 @dataclass(frozen=True)
@@ -118,49 +115,6 @@ def repms_from_starts(
         if other.better_than(best, problem.tol):
             name, best = other_name, other
     return SearchResult(best, name, len(results), sum(r.n_evaluations for _, r in results))
-
-
-def fill_bound(
-    problem: MatchingProblem, found: MatchingSolution, *, max_steps: int = 8, max_inner: int = 500
-) -> MatchingSolution:
-    """Lower the penalty of a feasible answer until MMD² is just inside the bound.
-
-    Doubling a penalty overshoots: the bound's unused part is variance given up for nothing. MMD²
-    falls about as the penalty's square, which leads a search on their logarithms.
-
-    Parameters
-    ----------
-    problem : MatchingProblem
-    found : MatchingSolution
-        Of `repms`; returned as it is unless it is feasible.
-    max_steps : int
-        Most subproblems.
-    max_inner : int
-        Most quasi-Newton steps for one of them.
-    """
-    best, below = found, -np.inf
-    above = float(np.log(max(found.multiplier, 1e-300)))
-    for _ in range(max_steps):
-        unused = float(np.log(max(best.mmd_squared, 1e-300) / problem.tol))
-        if best.mmd_squared > problem.tol or unused >= -_FILLED:
-            break
-        guess = max(above + 0.5 * unused, 0.5 * (above + below))
-        inner = _subproblem(problem, best.V, float(np.exp(guess)), 1e-6, max_inner)
-        h = problem.discrepancy.value_and_gradient(inner.V)[0]
-        value = float((problem.variances[:, None] * inner.V**2).sum())
-        step = Iterate(
-            value, h, float(np.exp(guess)), inner.gradient_norm, subspace_distance(best.V, inner.V)
-        )
-        evaluations = best.n_evaluations + inner.n_evaluations + 1
-        best = replace(best, history=(*best.history, step), n_evaluations=evaluations)
-        if h <= problem.tol and value >= best.value:
-            above = guess
-            best = replace(
-                best, V=inner.V, value=value, mmd_squared=h, multiplier=float(np.exp(guess))
-            )
-        else:
-            below = guess
-    return best
 
 
 def _subproblem(

@@ -20,14 +20,14 @@ __all__ = ["Frame", "horizontal", "retract", "subspace_distance"]
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Orthonormal bases of a subspace and of its complement.
+    """Orthonormal bases of a subspace and of its complement, or of a part of that.
 
     Parameters
     ----------
     V : ndarray of shape (d, k)
         Basis of the subspace.
-    complement : ndarray of shape (d, d − k)
-        Basis of the complement.
+    complement : ndarray of shape (d, q)
+        Basis of the complement (q = d − k) or of a part of it.
     """
 
     V: Floats
@@ -39,6 +39,21 @@ class Frame:
         with small_problem_threads(len(V)):
             whole = scipy.linalg.qr(V, check_finite=False)[0]
         return cls(whole[:, : V.shape[1]], whole[:, V.shape[1] :])
+
+    @classmethod
+    def towards(cls, V: Floats, directions: Floats) -> Frame:
+        """Return a frame of orthonormal V, shape (d, k), with the part of the complement named.
+
+        The part is spanned by the projections of `directions`, shape (d, q) with k + q <= d; where
+        they are dependent, arbitrary directions fill it up.
+        """
+        k = V.shape[1]
+        residual = horizontal(V, directions)
+        norms = np.linalg.norm(residual, axis=0)
+        stacked = np.hstack([V, residual / np.where(norms > 0.0, norms, 1.0)])
+        with small_problem_threads(len(V)):
+            basis = scipy.linalg.qr(stacked, mode="economic", check_finite=False)[0]
+        return cls(V, basis[:, k:])
 
     def moved(self, B: Floats) -> Frame:
         """Return the frame after a step along `complement` @ B, both bases turned alike.

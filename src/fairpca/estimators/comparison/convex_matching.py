@@ -12,14 +12,10 @@ from fairpca.estimators.base import dtype_of
 from fairpca.estimators.contrasted import ContrastedProjection
 from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
 from fairpca.estimators.summarised import SummarisedRows
-from fairpca.solvers.convex_matching import (
-    MatchingProgramme,
-    ProgrammeResult,
-    matching_components,
-    solve_by_splitting,
-)
+from fairpca.solvers.convex_matching import matching_components, solve_by_splitting
 from fairpca.solvers.convex_matching_sdp import solve_by_modelling
 from fairpca.solvers.covariance_matching import covariance_differences
+from fairpca.solvers.matching_programme import MatchingProgramme, ProgrammeResult
 from fairpca.solvers.moment_matching import constrained_components, rank_floor, unfair_subspace
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
@@ -57,8 +53,8 @@ class ConvexMatchingPCA(ContrastedProjection):
         as possible. "max" is the formula in their paper: the larger of the two counts, φ = ‖Q‖₂.
     solver : {"auto", "sdp"}, default="auto"
         "auto" splits the programme into steps that are solved in closed form; "sdp" gives it to the
-        modelling library cvxpy (``pip install "fairpca[convex]"``), for reference: minutes at 50
-        columns.
+        modelling library cvxpy (``pip install "fairpca[convex]"``), for reference: seconds at 60
+        columns, more than two minutes at 100.
     max_iter : int, default=10000
         Iterations at most.
     tol : float, default=1e-6
@@ -191,7 +187,8 @@ class ConvexMatchingPCA(ContrastedProjection):
         means = np.array([moments.mean(c.inside) - moments.mean(c.outside) for c in contrasts])
         differences = self._differences(seen, contrasts)
         covariance = moments.covariance().dense()
-        length = np.sqrt(float(moments.weights.sum()) * np.trace(covariance))  # ‖X − mean‖_F
+        weight = float(moments.weights.sum())
+        length = np.sqrt(weight) * np.sqrt(np.trace(covariance))  # ‖X − mean‖_F
         programme = MatchingProgramme.of(
             covariance / max(length, 1e-300),
             means.reshape(-1, moments.n_features),
@@ -258,7 +255,13 @@ class ConvexMatchingPCA(ContrastedProjection):
         if not self.converged_:
             warnings.warn(
                 f"{type(self).__name__} stopped with a duality gap of {self.duality_gap_:.2g} "
-                f"(tol={self.tol:g}): {self.reason_}. Raise max_iter or tol.",
+                f"(tol={self.tol:g}): {self.reason_}. "
+                + (
+                    "Raise max_iter or tol."
+                    if self.objective_ >= 0
+                    else f"With mu={self.mu:g} the penalty outweighs the variance: standardise the "
+                    "columns, or lower mu."
+                ),
                 ConvergenceWarning,
                 stacklevel=6,
             )

@@ -167,7 +167,7 @@ class LEACE(ContrastedProjection):
         )
         found = result.certificate
         variances = np.asarray(found["explained_variance"])
-        rounding = float(np.asarray(found["variance_rounding"]))
+        rounding = np.asarray(found["variance_rounding"])
         kept = self._varied(variances, rounding, len(unfair))
         dtype = dtype_of(X)
         components = seen.lift(np.asarray(found["functionals"])[kept])

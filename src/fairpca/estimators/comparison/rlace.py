@@ -87,6 +87,8 @@ class RLACE(RowErasure):
     alternating stochastic gradient steps.
 
     With a smaller `rank` the game has local maxima; the one found from a strong penalty is kept.
+    Nearly all of its time goes into scikit-learn's logistic regression, trained anew some 60 to 100
+    times: 3 to 6 s for 3,000 rows, 99 columns and five groups, in proportion to the rows.
 
     **What stays unprotected.** A non-linear reader may still tell groups apart; with a small `rank`
     a linear one does too (`adversary_accuracy_`).
