@@ -304,8 +304,8 @@ def test_strict_bound_on_published_split(shared):
 
 
 def test_strict_bound_is_met_by_fewer_filled_components(shared):
-    """Columns of COMPAS are dependent: one component is empty, and the other keeps three times as
-    much as the published two.
+    """Columns of COMPAS are dependent: one component is empty or almost so, and the other keeps
+    three times as much as the published two.
     """
     with np.load(shared / "author_splits" / "compas.npz") as splits:
         X, s = splits["X_train"][1], splits["s_train"][1]
@@ -315,7 +315,8 @@ def test_strict_bound_is_met_by_fewer_filled_components(shared):
     assert model.converged_
     shares = model.explained_variance_ratio_
     assert shares[0] > 0.157  # the published two: 0.0529; two filled ones: 0.1463
-    assert shares[1] < 1e-12
+    assert shares[1] < 0.01
+    assert shares.sum() > 0.1586  # what the best with an empty one keeps
     np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(2), atol=1e-10)
 
 

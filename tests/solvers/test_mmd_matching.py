@@ -231,7 +231,7 @@ def test_the_full_rank_is_searched_where_its_first_look_says_nothing(
 
     def scripted(case, starts, *, known=None, **settings):
         rank = case.n_components
-        if "agreeing" in settings:  # more than a first look
+        if known is not None and "agreeing" in settings:  # more than a first look
             searched.append(rank)
         h = 0.0 if rank == best or (rank == 4 and full_is_feasible) else 1.0
         value = {best: 0.5, 4: 0.1}.get(rank, 0.0)

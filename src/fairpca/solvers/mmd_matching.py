@@ -285,7 +285,9 @@ class _Search:
         length = float(np.linalg.norm(step.p))
         self.history.append(Iterate(self.here.value, self.here.h, step.multiplier, slope, length))
         self.damping.accept(ratio)
-        self.here, self.multiplier = there, max(step.multiplier, 1e-6)
+        self.here = there
+        # One step inside the bound must not undo many: it may overshoot, and λ grows slowly again.
+        self.multiplier = max(step.multiplier, self.multiplier / _HASTE, 1e-6)
         self.age += 1
         if not _GOOD[0] < ratio < _GOOD[1] or self.age >= self.oldest:
             self.curvature = None

@@ -31,8 +31,10 @@ _WORTH = 0.9
 """A rank next to the best one is searched too if a first look gave this share of its variance."""
 _AGREEING = 3
 """So many starts of the full rank are tried, and have to agree, where other ranks compete."""
-_EVALUATIONS = 1800
+_EVALUATIONS = 1600
 """No move away from the best point is made after so many evaluations in all."""
+_LOOK = 10
+"""A first look at r components makes this over r runs, which cost less the fewer there are."""
 _DECLINES = 2
 """So many ranks in a row worse than the best end the look at higher ones."""
 
@@ -83,7 +85,7 @@ def search_over_ranks(
     lowest = max(1, k - (len(problem.variances) - ranked.n_filled))
     settings: dict[str, Any] = {"max_iter": max_iter, "settled": settled}
     rough = settings | {"settled": max(settled, ROUGH)}
-    whole = _first_look(problem, starts[0], max_iter)
+    whole = _first_look(problem, starts[:1], max_iter)
     if _merit(whole, tol)[0]:
         whole = search(problem, [], known=whole, **rough)
     best = _merit(whole, tol)
@@ -136,12 +138,12 @@ def _from_starts(
     return found
 
 
-def _first_look(problem: MatchingProblem, start: Start, max_iter: int) -> SearchResult:
-    """Make one short run; where it ends above the bound, a hasty one from the same start too."""
+def _first_look(problem: MatchingProblem, starts: list[Start], max_iter: int) -> SearchResult:
+    """Make short runs; where they end above the bound, a hasty one from the first start too."""
     settings: dict[str, Any] = {"max_iter": min(TRIAL_STEPS, max_iter), "settled": ROUGH}
-    look = search(problem, [start], **settings)
+    look = search(problem, starts, agreeing=len(starts) + 1, **settings)
     if look.solution.mmd_squared > problem.tol:
-        look = search(problem, [start._replace(patient=False)], known=look, **settings)
+        look = search(problem, [starts[0]._replace(patient=False)], known=look, **settings)
     return look
 
 
@@ -171,7 +173,7 @@ def _look(
     best, declines = (False, -np.inf), 0
     for r in ranks:
         small = problem.on_axes(ranked.n_filled, r)
-        looks[r] = _first_look(small, ranked.at(r)[0], max_iter)
+        looks[r] = _first_look(small, ranked.at(r)[: max(1, _LOOK // r)], max_iter)
         merit = _merit(looks[r], problem.tol)
         declines = 0 if merit > best else declines + 1
         best = max(best, merit)
