@@ -60,7 +60,7 @@ came from, and the axes with the most variance; another part of the complement s
 _GOOD = (0.3, 1.7)
 """Actual over predicted gain of a step after which they still hold."""
 _FREE = 1.0
-"""With more damping than this a small gain says nothing."""
+"""With more damping than this a small gain says nothing, unless the step before said so too."""
 _PATIENCE = 8
 """So many steps in a row without lowering the least MMD² by 1 % end an infeasible search."""
 SETTLED = 1e-7
@@ -315,7 +315,8 @@ class _Search:
 
     def calm_after(self, step: TangentStep, settled: float) -> int:
         """Count the steps in a row, this one included, that promised no gain."""
-        small = step.predicted < settled and self.damping.value <= _FREE
+        free = self.damping.value <= _FREE or self.calm > 0
+        small = step.predicted < settled and free
         if small and self.partial:
             self.curvature = None  # other directions may still promise something
         self.calm = self.calm + 1 if small and step.attained else 0
