@@ -170,7 +170,7 @@ def test_surrogate_needs_few_exact_evaluations_for_the_same_answer(problem):
     assert quick.n_evaluations <= 15
 
 
-def test_strict_bounds_are_met_along_empty_axes(monkeypatch):
+def test_strict_bounds_are_met_along_empty_axes():
     """Two categories, coded twice: a component along an empty direction leaves a fair one alone."""
     rng = np.random.default_rng(5)
     codes = np.repeat([0, 1], 100)
@@ -188,9 +188,9 @@ def test_strict_bounds_are_met_along_empty_axes(monkeypatch):
             for i in range(4)
         ]
 
-    monkeypatch.setattr(mmd_ranks, "_EVALUATIONS", 200)  # there is nothing better to be found
     ranked = RankedStarts(2, lambda r: starts(2, r), lambda r: 1.0)
-    found = search_over_ranks(strict, starts(4, 2), ranked, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    found = search_over_ranks(strict, starts(4, 2), ranked, rng, evaluations=200)
     assert found.solution.mmd_squared <= 1e-8
     # The second axis is the same in both groups to the last digit; nothing else is fair.
     assert found.solution.value == pytest.approx(shares[1], abs=1e-3)
@@ -303,14 +303,14 @@ def test_a_rank_whose_patient_path_is_stuck_is_not_given_up(categories, monkeypa
         return found
 
     monkeypatch.setattr(mmd_search, "maximize_variance", stuck)
-    monkeypatch.setattr(mmd_ranks, "_EVALUATIONS", 300)
     wide = np.append(categories.variances, 0.0)
     h = categories.discrepancy
     padded = KernelDiscrepancy(np.pad(h.X, ((0, 0), (0, 1))), h.A, 1.0)
     case = MatchingProblem(wide, padded, padded, 2, 1e-4)
     ranked = RankedStarts(8, lambda r: [Start("axes", np.eye(8)[:, :r])], lambda r: 1.0)
     starts = [Start("axes", np.eye(9)[:, :2])]
-    found = search_over_ranks(case, starts, ranked, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    found = search_over_ranks(case, starts, ranked, rng, evaluations=300)
     alone = maximize_variance(case.on_axes(8, 1), np.eye(8)[:, :1])
     assert found.solution.mmd_squared <= 1e-4
     assert found.solution.value > alone.value + 0.05

@@ -31,8 +31,6 @@ _WORTH = 0.9
 """A rank next to the best one is searched too if a first look gave this share of its variance."""
 _AGREEING = 3
 """So many starts of the full rank are tried, and have to agree, where other ranks compete."""
-_EVALUATIONS = 1600
-"""No move away from the best point is made after so many evaluations in all."""
 _LOOK = 10
 """A first look at r components makes this over r runs, which cost less the fewer there are."""
 _DECLINES = 2
@@ -64,6 +62,7 @@ def search_over_ranks(
     ranked: RankedStarts,
     rng: np.random.Generator,
     *,
+    evaluations: int = 1600,
     max_iter: int = 100,
     settled: float = SETTLED,
 ) -> SearchResult:
@@ -78,6 +77,8 @@ def search_over_ranks(
     ranked : RankedStarts
     rng : numpy.random.Generator
         Draws the moves of `search_nearby`.
+    evaluations : int
+        No move away from the best point is made after so many of them in all.
     max_iter, settled
         As in `search`.
     """
@@ -104,7 +105,7 @@ def search_over_ranks(
         if r == k:
             found[k] = _from_starts(problem, starts[1:], found[k], **rough)
     rank = max(found, key=lambda r: _merit(found[r], tol))
-    budget = 0 if found[rank].agreed else _EVALUATIONS - _evaluations(found)
+    budget = 0 if found[rank].agreed else evaluations - _evaluations(found)
     found[rank] = search_nearby(at[rank], found[rank], rng, budget=budget, **settings)
     answer = found[rank]
     if rank != k:
