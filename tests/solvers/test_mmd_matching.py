@@ -104,6 +104,30 @@ def test_steps_along_a_part_of_the_complement_lead_to_the_same_answer(monkeypatc
     assert subspace_distance(in_parts.V, whole.V) < 0.02
 
 
+def test_many_components_do_not_make_a_step_larger(monkeypatch):
+    rng = np.random.default_rng(5)
+    codes = np.repeat([0, 1], [60, 60])
+    X = rng.normal(size=(120, 40)) * np.linspace(3, 0.5, 40)
+    X[codes == 1, :3] += 1.5
+    variances, axes = np.linalg.eigh(np.cov(X, rowvar=False))
+    h = KernelDiscrepancy((X - X.mean(axis=0)) @ axes[:, ::-1], signed(codes), 12.0)
+    problem = MatchingProblem(variances[::-1] / variances.sum(), h, h, 12, 2e-2)
+    unknowns = []
+
+    def curvature(self, V, complement, *, residual=True):
+        unknowns.append(complement.size * V.shape[1] // len(V))
+        return original(self, V, complement, residual=residual)
+
+    original = KernelDiscrepancy.curvature
+    monkeypatch.setattr(KernelDiscrepancy, "curvature", curvature)
+    monkeypatch.setattr(mmd_matching, "_UNKNOWNS", 20)
+    start = problem.discrepancy.value(pca(problem))
+    assert start > 2 * problem.tol
+    found = maximize_variance(problem, pca(problem), max_iter=300)
+    assert 0 < max(unknowns) <= 40  # of 12 · 28
+    assert found.mmd_squared <= problem.tol
+
+
 def test_a_part_of_the_complement_is_what_directions_span(rng):
     V = np.linalg.qr(rng.normal(size=(9, 2)))[0]
     directions = rng.normal(size=(9, 4))

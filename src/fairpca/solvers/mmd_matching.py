@@ -18,7 +18,7 @@ import numpy as np
 
 from fairpca.solvers.mmd_gradient import Curvature, Discrepancy
 from fairpca.solvers.mmd_step import Damping, StepModel, TangentStep, solve_step
-from fairpca.solvers.stiefel import Frame
+from fairpca.solvers.stiefel import Frame, horizontal
 from fairpca.summaries.base import Floats
 
 __all__ = ["SETTLED", "Iterate", "MatchingProblem", "MatchingSolution", "maximize_variance"]
@@ -55,8 +55,9 @@ change little, turned along with the bases; less where a step was not borne out.
 _MANY = 50
 """With fewer unknowns they cost too little to be reused."""
 _UNKNOWNS = 1000
-"""At most so many unknowns a step: of more columns a step looks only along the gradients, where it
-came from, and the axes with the most variance; another part of the complement serves the next."""
+"""About so many unknowns a step (at most twice as many, where k > 15): of more columns a step looks
+only along the gradients, where it came from, and the axes with the most variance; another part of
+the complement serves the next."""
 _GOOD = (0.3, 1.7)
 """Actual over predicted gain of a step after which they still hold."""
 _FREE = 1.0
@@ -274,9 +275,12 @@ class _Search:
     def _part(self) -> Frame:
         """Return a frame here with as much of the complement as one step takes in."""
         V, k = self.here.frame.V, self.problem.n_components
-        width = max(_UNKNOWNS // k, 4 * k)
-        D = self.problem.variances[:, None]
-        directions = np.hstack([self.here.G, D * V, self.before, np.eye(len(V))])
+        width = max(_UNKNOWNS // k, min(4 * k, 2 * _UNKNOWNS // k), 1)
+        slopes = [self.here.G, self.problem.variances[:, None] * V]
+        units = [slope / max(float(np.linalg.norm(slope)), 1e-300) for slope in slopes]
+        # Of many components there is not room for both slopes: their leading directions come first.
+        steepest = np.linalg.svd(horizontal(V, np.hstack(units)), full_matrices=False)[0]
+        directions = np.hstack([steepest, self.before, np.eye(len(V))])
         self.before = V
         return Frame.towards(V, directions[:, : min(width, len(V) - k)])
 

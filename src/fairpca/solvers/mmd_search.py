@@ -139,9 +139,8 @@ def search(
     for before, after in zip(leading, polished, strict=False):
         evaluations += after.solution.n_evaluations - before.solution.n_evaluations
     best = _ranked(polished + leading[_POLISHED:], problem.tol)[0]
-    if settled < ROUGH:
-        before, best = best, _continued(problem, best, max_iter, settled)
-        evaluations += best.solution.n_evaluations - before.solution.n_evaluations
+    best, more = _finished(problem, best, max_iter, settled)
+    evaluations += more
     return SearchResult(best.solution, best.name, n_starts, evaluations, agreed, best.patient)
 
 
@@ -193,9 +192,8 @@ def search_nearby(
             if trial.solution.value > best.solution.value:
                 best = trial
         n_starts, evaluations = n_starts + 1, evaluations + trial.solution.n_evaluations
-    if settled < ROUGH:
-        before, best = best, _continued(problem, best, max_iter, settled)
-        evaluations += best.solution.n_evaluations - before.solution.n_evaluations
+    best, more = _finished(problem, best, max_iter, settled)
+    evaluations += more
     return replace(
         found,
         solution=best.solution,
@@ -270,6 +268,16 @@ def _ranked(trials: list[_Trial], tol: float) -> list[_Trial]:
         return not feasible, -trial.solution.value if feasible else trial.solution.mmd_squared
 
     return sorted(trials, key=key)
+
+
+def _finished(
+    problem: MatchingProblem, best: _Trial, max_iter: int, settled: float
+) -> tuple[_Trial, int]:
+    """Return the best trial as settled as asked for, and how many evaluations that took."""
+    if settled >= ROUGH:
+        return best, 0
+    after = _continued(problem, best, max_iter, settled)
+    return after, after.solution.n_evaluations - best.solution.n_evaluations
 
 
 def _continued(problem: MatchingProblem, trial: _Trial, max_iter: int, settled: float) -> _Trial:
