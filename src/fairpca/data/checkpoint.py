@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.output import write_bytes
+from fairpca.data.warn import warn_caller
 
 __all__ = ["Checkpoint", "CheckpointError", "CheckpointFile"]
 
@@ -95,9 +95,7 @@ class CheckpointFile:
         if damaged and not whole:
             raise CheckpointError("; ".join(damaged) + ". Start again without resuming.")
         if damaged:
-            warnings.warn(
-                f"{damaged[0]}; the checkpoint before it is used.", UserWarning, stacklevel=3
-            )
+            warn_caller(f"{damaged[0]}; the checkpoint before it is used.")
         return max(whole, key=lambda c: c.number, default=None)
 
     def remove(self) -> None:

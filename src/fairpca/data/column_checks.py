@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
@@ -15,6 +14,7 @@ from fairpca.data.advice import AdviceError, AdviceWarning, Setting, several
 from fairpca.data.columns import MISSING, column_kind, count_missing, numbers
 from fairpca.data.csv_codes import code_example
 from fairpca.data.disguises import MOSTLY, THOUSANDS, check_not_disguised, is_number
+from fairpca.data.warn import warn_caller
 
 __all__ = [
     "MAX_CATEGORIES",
@@ -111,24 +111,22 @@ def check_categories(name: str, values: Sequence[str], n_rows: int, limit: int |
         raise _too_many(name, values, n_rows, most)
     words = _words(values)
     if len(values) >= 5 and 0 < len(words) <= len(values) // 4:
-        warnings.warn(
+        warn_caller(
             AdviceWarning(
                 f"column {name!r} is taken as text because of {words[0]!r}; its other values are "
                 "numbers. If that stands for a missing number, say so: ",
                 Setting("na_values", words[0]),
                 ".",
-            ),
-            stacklevel=3,
+            )
         )
     if limit is None and len(values) > max(50, n_rows // 20):
-        warnings.warn(
+        warn_caller(
             AdviceWarning(
                 f"column {name!r} has {len(values)} different values in {n_rows} rows, each of "
                 "which becomes a feature. Leave it out if it is a name or an identifier (",
                 Setting("drop", name),
                 ").",
-            ),
-            stacklevel=3,
+            )
         )
 
 
@@ -138,14 +136,13 @@ def check_not_code(field: pa.Field) -> None:
     if example is None:
         return
     how = "leading zeros" if example.startswith("0") else "more digits than a number keeps"
-    warnings.warn(
+    warn_caller(
         AdviceWarning(
             f"column {field.name!r} is taken as numbers, although it has values with {how}, such "
             f"as {example!r}. If they are codes, keep them as text: ",
             Setting("categorical", field.name),
             ".",
-        ),
-        stacklevel=3,
+        )
     )
 
 
@@ -153,14 +150,13 @@ def check_not_row_number(column: pa.ChunkedArray, name: str) -> None:
     """Warn of a numeric column that counts the rows."""
     values = numbers(column, name)
     if len(values) > 20 and np.all(np.diff(values) == 1.0):
-        warnings.warn(
+        warn_caller(
             AdviceWarning(
                 f"column {name!r} counts up by one from row to row: it looks like a row number, "
                 "not a feature. Leave it out if so (",
                 Setting("drop", name),
                 ").",
-            ),
-            stacklevel=3,
+            )
         )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-import warnings
 from collections.abc import Sequence
 from typing import Any
+
+from fairpca.data.warn import warn_caller
 
 __all__ = ["check_levels"]
 
@@ -21,28 +22,22 @@ def check_levels(name: str, levels: Sequence[Any], n_samples: int, min_groups: i
         )
     alike = _alike(levels)
     if alike:
-        warnings.warn(
+        warn_caller(
             f"sensitive_features column {name!r} has labels that differ only in spaces, "
             "capitals, encoding of letters or type, and count as different groups: "
-            f"{', '.join(_written(alike))}. Write them alike if they mean the same.",
-            UserWarning,
-            stacklevel=5,
+            f"{', '.join(_written(alike))}. Write them alike if they mean the same."
         )
     blank = [label for label in levels if isinstance(label, str) and not label.strip()]
     if blank:
-        warnings.warn(
+        warn_caller(
             f"sensitive_features column {name!r} has a blank label, {blank[0]!r}, which "
-            "counts as a group. Make it None if the label is missing.",
-            UserWarning,
-            stacklevel=5,
+            "counts as a group. Make it None if the label is missing."
         )
     if n_levels > max(50, n_samples // 20):
-        warnings.warn(
+        warn_caller(
             f"sensitive_features column {name!r} has {n_levels} different labels in "
             f"{n_samples} rows. Labels are taken as groups, never as a scale: put a continuous "
-            "attribute such as age into classes first.",
-            UserWarning,
-            stacklevel=5,
+            "attribute such as age into classes first."
         )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping
+
+from fairpca.data.warn import warn_caller
 
 __all__ = ["UnseenValues", "describe_filled"]
 
@@ -61,4 +62,4 @@ class UnseenValues:
     def warn(self) -> None:
         """Warn with that sentence, if there were any."""
         if len(self):
-            warnings.warn(self.describe(), UserWarning, stacklevel=3)
+            warn_caller(self.describe())

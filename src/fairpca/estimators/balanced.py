@@ -5,13 +5,13 @@ A subclass turns the Gram matrices into components.
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import dtype_of
 from fairpca.estimators.parameters import check_n_components
 from fairpca.estimators.summarised import SummarisedRows, SummaryProjection
@@ -101,19 +101,17 @@ class BalancedProjection(SummaryProjection):
 def warn_unless_converged(estimator: BalancedProjection, result: SolverResult) -> None:
     """Warn that a solver stopped early, with its own reason."""
     if not result.converged:
-        warnings.warn(
+        warn_caller(
             f"{type(estimator).__name__} stopped before its optimum: {result.reason}.",
             ConvergenceWarning,
-            stacklevel=8,
         )
 
 
 def warn_unless_optimal(estimator: BalancedProjection, solver: str, result: SolverResult) -> None:
     """Warn that a published solver, chosen in place of ours, missed the optimum."""
     if solver != "auto" and not result.converged:
-        warnings.warn(
+        warn_caller(
             f"{type(estimator).__name__}: solver={solver!r} did not reach the optimum: "
             f"{result.reason}. Use solver='auto'.",
             ConvergenceWarning,
-            stacklevel=6,
         )

@@ -5,7 +5,6 @@ An estimator's ``fit`` tells its story in four verbs: validate, summarise, solve
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -33,6 +32,7 @@ from fairpca.data.groups import (
     level_array,
 )
 from fairpca.data.matrix import as_matrix, index_of
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.parameters import CRITERIA, check_choice
 from fairpca.estimators.projection import AffineMap, RowMap
 from fairpca.summaries.base import Floats
@@ -92,9 +92,7 @@ class CheckedRows:
             if len(left.levels) < 2:
                 raise ValueError(f"{what}; at least 2 groups are needed for a comparison.")
             if absent:
-                warnings.warn(
-                    f"{what}. They are left out, as if absent.", UserWarning, stacklevel=4
-                )
+                warn_caller(f"{what}. They are left out, as if absent.")
         stratum = self.stratum
         if stratum is not None:
             stratum = Groups((stratum,), self.groups.n_samples).take(kept).attributes[0]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fairpca.data.matrix import check_no_underflow
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import check_enough_directions
 from fairpca.estimators.cluster import ClusterRows
 from fairpca.estimators.parameters import CRITERIA, check_choice, check_n_components
@@ -48,11 +48,9 @@ class ContrastedProjection(SummaryProjection):
         )
         both = [c for c in contrasts if c.inside.any() and c.outside.any()]
         if len(both) < len(contrasts) or not both:
-            warnings.warn(
+            warn_caller(
                 f"{type(self).__name__} has not yet seen rows of all groups to be compared: what "
-                "tells the others apart is not removed.",
-                UserWarning,
-                stacklevel=7,
+                "tells the others apart is not removed."
             )
         return both
 
@@ -93,7 +91,5 @@ class ContrastedProjection(SummaryProjection):
             if self.n_components is None and varied.any():
                 kept = varied
             empty = int(np.sum(kept & ~varied))
-            warn_without_variance(
-                empty, int(kept.sum()), removed, remedy=self._remedy, stacklevel=7
-            )
+            warn_without_variance(empty, int(kept.sum()), removed, remedy=self._remedy)
         return kept

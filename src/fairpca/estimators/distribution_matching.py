@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -12,6 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.matrix import explain_nonfinite
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, as_generator
 from fairpca.estimators.matching_setup import (
     MEAN_MATCHING,
@@ -413,4 +413,4 @@ class DistributionMatchingPCA(LinearProjection):
             else f"no subspace with MMD² <= tol={self.tol:g} was found from {starts}; the least is "
             f"{reached} ({self.reason_}). Raise tol, ask for fewer components, or raise n_init."
         )
-        warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=5)
+        warn_caller(f"{type(self).__name__}: {text}", ConvergenceWarning)

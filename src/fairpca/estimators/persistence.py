@@ -13,7 +13,6 @@ import inspect
 import io
 import json
 import re
-import warnings
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from fairpca._version import __version__
 from fairpca.data.encoder import TableEncoder
 from fairpca.data.encoder_state import check_encoder_state
 from fairpca.data.output import write_bytes
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.model_checks import check_details, check_map, check_widths
 from fairpca.estimators.plain_values import decode, encode
 
@@ -202,11 +202,9 @@ def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
     for name, value in parameters.items():
         if isinstance(value, np.random.Generator | np.random.RandomState | BaseEstimator):
             default = inspect.signature(kind).parameters[name].default
-            warnings.warn(
+            warn_caller(
                 f"{name} is a {type(value).__name__}, which a model file does not keep: "
-                f"{default!r} is stored. The fitted model does not depend on it.",
-                UserWarning,
-                stacklevel=3,
+                f"{default!r} is stored. The fitted model does not depend on it."
             )
             parameters[name] = default
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -11,6 +10,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, check_enough_directions, dtype_of
 from fairpca.estimators.cluster import ClusterRows
 from fairpca.estimators.parameters import check_n_components
@@ -116,11 +116,10 @@ class SubspaceRemoval(LinearProjection):
             rng=rng,
         )
         if not result.converged:
-            warnings.warn(
+            warn_caller(
                 f"{type(self).__name__}: {result.reason}; {len(result.components)} components "
                 "were found. Try solver='dense'.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         components = summary.lift(result.components)
         mean = summary.lift((moments.origin + moments.mean(moments.everything))[None, :])[0]
@@ -144,9 +143,7 @@ class SubspaceRemoval(LinearProjection):
         variances[empty] = 0.0
         if self.n_components is None and not empty.all():
             return components[~empty], variances[~empty]
-        warn_without_variance(
-            int(empty.sum()), len(empty), removed, remedy=self._remedy, stacklevel=6
-        )
+        warn_without_variance(int(empty.sum()), len(empty), removed, remedy=self._remedy)
         return components, variances
 
 
@@ -172,17 +169,13 @@ def without_variance(X: Any, mean: Floats, components: Floats, chosen: Mask) -> 
     return empty
 
 
-def warn_without_variance(
-    empty: int, total: int, removed: int, *, remedy: str, stacklevel: int
-) -> None:
+def warn_without_variance(empty: int, total: int, removed: int, *, remedy: str) -> None:
     """Warn of components along which the data do not vary: their values are rounding errors."""
     if empty:
-        warnings.warn(
+        warn_caller(
             f"{empty} of {total} components hold no variance: once the {removed} directions that "
             f"tell the groups apart are removed, the data do not vary along more than "
             f"{total - empty}. What is left is rounding error, which may itself tell the groups "
             f"apart. Ask for fewer components, or {remedy} (it counts for each comparison of "
-            "groups).",
-            UserWarning,
-            stacklevel=stacklevel,
+            "groups)."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
@@ -12,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from fairpca.data.array_library import to_numpy
 from fairpca.data.groups import level_array
 from fairpca.data.matrix import all_finite, explain_nonfinite
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, dtype_of
 from fairpca.estimators.stream_solution import solve_summary
 from fairpca.estimators.stream_start import check_stream_parameters, start_stream
@@ -162,11 +162,9 @@ class StreamEstimator(LinearProjection):
     def _note_late_groups(self, late: dict[str, list[Any]]) -> None:
         if late and late != getattr(self, "unprotected_groups_", None):
             self.unprotected_groups_ = late
-            warnings.warn(
+            warn_caller(
                 f"groups {late} first came after the unfair subspace was fixed: the components do "
-                "not protect them. Start again with rows of all groups.",
-                UserWarning,
-                stacklevel=4,
+                "not protect them. Start again with rows of all groups."
             )
 
     def _phase(self) -> str:
@@ -191,11 +189,10 @@ class StreamEstimator(LinearProjection):
                     "rows, lower n_unfair_blocks or block_size, or use solver='auto'."
                 )
             if self._phase() != "ready":
-                warnings.warn(
+                warn_caller(
                     f"{type(self).__name__}: the rows end in {stopped}. Give more rows or passes, "
                     "or lower the numbers of blocks.",
                     ConvergenceWarning,
-                    stacklevel=3,
                 )
                 stream.phase = "ready"
         self._solve()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import as_generator, check_enough_directions
 from fairpca.estimators.moment_matching import unfair_per_contrast
 from fairpca.estimators.parameters import check_n_components, is_count
@@ -73,18 +73,15 @@ def solve_summary(
         rng=rng,
     )
     if not result.converged:
-        warnings.warn(
+        warn_caller(
             f"{type(model).__name__}: {result.reason}; {len(result.components)} components "
             "were found.",
             ConvergenceWarning,
-            stacklevel=5,
         )
     if len(unfair):
         variances = np.asarray(result.certificate["explained_variance"])
         empty = int(np.sum(variances <= result.certificate["variance_rounding"]))
-        warn_without_variance(
-            empty, len(variances), len(unfair), remedy="lower n_unfair", stacklevel=6
-        )
+        warn_without_variance(empty, len(variances), len(unfair), remedy="lower n_unfair")
     return unfair, result
 
 

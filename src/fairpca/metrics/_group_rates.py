@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Attribute, Groups, Label
+from fairpca.data.warn import warn_caller
 
 __all__ = ["GroupRates", "group_rates", "published_gaps"]
 
@@ -99,11 +99,9 @@ def _rates(
     ):
         for level in np.flatnonzero(np.bincount(attribute.codes[rows], minlength=n_levels) == 0):
             rates[level] = np.nan
-            warnings.warn(
+            warn_caller(
                 f"group {attribute.levels[level]!r} of {attribute.name!r} has no {kind}, and the "
-                "differences that need it, are undefined (NaN).",
-                UserWarning,
-                stacklevel=5,
+                "differences that need it, are undefined (NaN)."
             )
     return GroupRates(
         attribute.name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from fairpca.data.groups import Attribute
+from fairpca.data.warn import warn_caller
 from fairpca.metrics._inputs import checked_groups, checked_rows
 
 __all__ = ["LeakageScore", "attribute_leakage", "linear_probe_unfairness"]
@@ -267,11 +267,9 @@ def _folds(attribute: Attribute, cv: int) -> int:
             "tested: merge it with another group or leave it out."
         )
     if count < cv:
-        warnings.warn(
+        warn_caller(
             f"group {level!r} of {attribute.name!r} has {count} rows, so {count} folds are used "
-            f"instead of {cv}, and its scores are rough.",
-            UserWarning,
-            stacklevel=3,
+            f"instead of {cv}, and its scores are rough."
         )
     return min(int(cv), count)
 

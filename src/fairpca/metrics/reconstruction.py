@@ -6,7 +6,6 @@ components with orthonormal rows, or a fitted PCA, scikit-learn's or this librar
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -18,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from fairpca.data.groups import align_to_index
 from fairpca.data.matrix import index_of, power_of_two
+from fairpca.data.warn import warn_caller
 from fairpca.metrics._inputs import checked_groups, checked_loadings, checked_rows
 from fairpca.metrics.group_measure import GroupMeasure
 
@@ -317,11 +317,7 @@ def _measure(
         )
     if np.isnan(numbers).any():
         without = [label for label, number in zip(labels, numbers, strict=True) if np.isnan(number)]
-        warnings.warn(
-            f"groups without any positive sample_weight have no loss (NaN): {without}.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn_caller(f"groups without any positive sample_weight have no loss (NaN): {without}.")
     return GroupMeasure(tuple(labels), np.array(numbers), overall)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from fairpca.data.warn import warn_caller
 from fairpca.model_selection.folds import Outcome
 from fairpca.model_selection.rule import SettingChoice
 
@@ -86,7 +86,7 @@ def tell_about(outcomes: Sequence[Sequence[Outcome]], who: str) -> list[str]:
         often = [f"{text} ({n} of {len(flat)} fits)" for text, n in told.items()]
         found.append(f"warnings within folds: {_few(often)}")
     for text in found:
-        warnings.warn(f"{who}: {text}", UserWarning, stacklevel=4)
+        warn_caller(f"{who}: {text}")
     return found
 
 

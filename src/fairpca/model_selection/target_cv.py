@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -24,6 +23,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from fairpca.data.sampling import group_folds
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.parameters import is_count
 from fairpca.model_selection.candidates import METADATA, by_preprocessing, candidate, requests
 from fairpca.model_selection.folds import FoldTask, Judging, Outcome, judge_fold
@@ -462,7 +462,7 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         measure: Any = self.target if callable(self.target) else find_target(self.target)
         name = getattr(measure, "name", getattr(measure, "__name__", "unfairness"))
         i = choice.index
-        warnings.warn(
+        warn_caller(
             f"{type(self).__name__}: no setting meets {name} <= {float(self.limit):g} by "
             f"{float(self.standard_errors):g} standard errors over {self.n_splits_} folds. The "
             f"nearest is {self.best_params_}, with {choice.unfairness[i]:.4g} ± "
@@ -470,5 +470,4 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
             "best_params_ holds, and target_met_ is False. Try stricter settings, fewer "
             "components or another method, or raise limit.",
             FairnessTargetWarning,
-            stacklevel=3,
         )

@@ -19,6 +19,7 @@ from fairpca.data.encoder import TableEncoder
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.data.roles import TableParts, assign_roles, check_attributes, split_table
 from fairpca.data.unseen import describe_filled
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.methods import chosen
 from fairpca.estimators.registry import Facts, Method, Trial
 from fairpca.report.bench import Bench
@@ -193,7 +194,7 @@ def described(
     counts = ((name, count_missing(parts.features[name])) for name in parts.features.column_names)
     filled = {name: n for name, n in counts if n}
     if filled:
-        warnings.warn(describe_filled(filled), UserWarning, stacklevel=2)
+        warn_caller(describe_filled(filled))
     found = next((m.downstream for m in methods if m.downstream is not None), None)
     return Comparison(
         title="",
@@ -290,7 +291,7 @@ def _measured(
         tell.next(trials[i][1].label)
         found[i] = result
         for text in told:
-            warnings.warn(text, UserWarning, stacklevel=1)
+            warn_caller(text)
     for i, (method, trial, further) in enumerate(trials):
         if i not in found:
             tell.next(trial.label)

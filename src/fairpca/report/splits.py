@@ -16,6 +16,7 @@ from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.encoder import TableEncoder
 from fairpca.data.groups import Groups
 from fairpca.data.roles import TableParts
+from fairpca.data.warn import warn_caller
 from fairpca.report.bench import Bench, Part
 from fairpca.report.result import Settings
 
@@ -130,4 +131,4 @@ def collected_warnings() -> Iterator[list[str]]:
         warnings.showwarning = keep
         yield notes
     for message in issued:
-        warnings.warn(message, stacklevel=4)
+        warn_caller(message)

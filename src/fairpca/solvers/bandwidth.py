@@ -6,7 +6,6 @@ what lies below it and keeps what lies inside. Time O(n²k); memory a few MiB, n
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from numbers import Real
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from fairpca.data.matrix import power_of_two
+from fairpca.data.warn import warn_caller
 from fairpca.solvers.pairwise import DistanceTiles, centred
 
 __all__ = ["median_distance_bandwidth", "resolve_bandwidth"]
@@ -75,11 +75,7 @@ def median_distance_bandwidth(
         raise ValueError("the rows are so large that their mean overflows: rescale Z.")
     largest = float(np.max(np.abs(rows), initial=0.0))
     if largest == 0.0:
-        warnings.warn(
-            "all rows are equal, so there is no median distance: bandwidth 1.0 is used.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn_caller("all rows are equal, so there is no median distance: bandwidth 1.0 is used.")
         return 1.0
     unit = power_of_two(largest)
     rows /= unit
@@ -103,12 +99,10 @@ def _median_or_positive(squares: NDArray[np.float64]) -> float:
 
 
 def _warn_zero(n_zero: int, n_pairs: int) -> None:
-    warnings.warn(
+    warn_caller(
         f"{n_zero} of {n_pairs} pairs of rows are equal, so the median distance is zero: the "
         "median of the non-zero distances is used as bandwidth instead. Pass a number to choose "
-        "another.",
-        UserWarning,
-        stacklevel=5,
+        "another."
     )
 
 

@@ -7,7 +7,6 @@ Eq. (1)–(2)). The solution is the top-k eigenvectors of (I − UᵀU) Σ (I �
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.warn import warn_caller
 from fairpca.solvers.eigen import (
     dense_eigenpairs,
     lanczos_eigenpairs,
@@ -212,12 +212,11 @@ def difference_eigenvectors(
             form.matmat, summary.n_features, m, "magnitude", rng=rng
         )
         if not converged:
-            warnings.warn(
+            warn_caller(
                 f"only {len(values)} of {m} unfair directions were found for the group "
                 f"{contrast.level!r} of {contrast.attribute!r}: the Lanczos iteration ran out of "
                 "steps. Try solver='dense', or a smaller n_unfair.",
                 ConvergenceWarning,
-                stacklevel=6,
             )
     # What rounding alone puts into a difference of two equal matrices is not a direction.
     floor = rank_floor(summary.n_features) * max(inside.trace(), outside.trace())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import dtype_of
 from fairpca.estimators.contrasted import ContrastedProjection
 from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
@@ -244,16 +244,14 @@ class ConvexMatchingPCA(ContrastedProjection):
             (float(np.linalg.norm(V @ Q @ V.T, 2)) for Q in differences), default=0.0
         )
         if np.sum(variances) <= _NO_VARIANCE * total:
-            warnings.warn(
+            warn_caller(
                 f"{type(self).__name__}: the components hold no variance: with mu={self.mu:g} the "
-                "penalty outweighs all there is. Lower mu, or standardise the columns.",
-                UserWarning,
-                stacklevel=6,
+                "penalty outweighs all there is. Lower mu, or standardise the columns."
             )
         self.converged_, self.reason_ = result.converged, result.reason
         self.n_iter_ = result.n_iter
         if not self.converged_:
-            warnings.warn(
+            warn_caller(
                 f"{type(self).__name__} stopped with a duality gap of {self.duality_gap_:.2g} "
                 f"(tol={self.tol:g}): {self.reason_}. "
                 + (
@@ -263,5 +261,4 @@ class ConvexMatchingPCA(ContrastedProjection):
                     "columns, or lower mu."
                 ),
                 ConvergenceWarning,
-                stacklevel=6,
             )

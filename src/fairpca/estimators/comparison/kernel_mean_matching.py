@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn, Self
 
@@ -17,6 +16,7 @@ from fairpca.data.array_library import to_numpy
 from fairpca.data.dask_input import is_dask
 from fairpca.data.groups import Groups
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import (
     CheckedRows,
     LinearProjection,
@@ -419,11 +419,10 @@ class KernelMeanMatchingPCA(LinearProjection):
                 + (", or raise n_landmarks." if self.approximation_ == "nystroem" else ".")
             )
         if not fair.converged:
-            warnings.warn(
+            warn_caller(
                 f"{type(self).__name__}: the Lanczos iteration ran out of steps; {k} components "
                 "were found.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         scales = (1.0, trade_off_scale(self.trade_off))
         parts = [c.coefficients * scale for c, scale in zip(found, scales, strict=False)]

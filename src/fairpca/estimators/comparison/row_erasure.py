@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.groups import label_key
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, as_generator
 from fairpca.estimators.parameters import (
     CRITERIA,
@@ -92,10 +92,8 @@ class RowErasure(SubspaceRemoval):
         self.reason_ = result.reason
         self.n_iter_ = result.n_iter
         if not result.converged:
-            warnings.warn(
-                f"{type(self).__name__} stopped early: {result.reason}.",
-                ConvergenceWarning,
-                stacklevel=2,
+            warn_caller(
+                f"{type(self).__name__} stopped early: {result.reason}.", ConvergenceWarning
             )
         return self._keep(rows, summary, result.components, rng=as_generator(None))
 

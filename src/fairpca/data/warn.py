@@ -1,0 +1,33 @@
+"""One way to warn: the warning points at the line of the caller's code, however deep it arises."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+__all__ = ["warn_caller"]
+
+_INSIDE = (str(Path(__file__).parents[1]),)
+_BETWEEN = ("sklearn",)  # wraps `transform` and calls `fit` in pipelines and searches
+
+
+def warn_caller(message: str | Warning, category: type[Warning] = UserWarning) -> None:
+    """Warn, and name the nearest line that belongs neither to this package nor to scikit-learn.
+
+    Parameters
+    ----------
+    message : str or Warning
+        What happened, where, and what to do.
+    category : type, default=UserWarning
+        Class of the warning.
+    """
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _is_inner(frame.f_code.co_filename, frame.f_globals):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_inner(filename: str, namespace: dict[str, object]) -> bool:
+    package = str(namespace.get("__name__", "")).partition(".")[0]
+    return filename.startswith(_INSIDE) or package in _BETWEEN
