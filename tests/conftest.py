@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "fairpca", deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("fairpca")
+# `pytest --hypothesis-profile=thorough` tries many more cases of each property.
+for name, examples in {"quick": 25, "thorough": 1000}.items():
+    settings.register_profile(
+        name,
+        deadline=None,
+        max_examples=examples,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile("quick")
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -157,7 +157,6 @@ def test_power_is_the_papers_algorithm_with_its_rules(rng):
     assert not stream.mean_.any()
 
 
-@settings(max_examples=15)
 @given(size=st.integers(1, 400), solver=st.sampled_from(["power", "moments"]))
 def test_answer_does_not_depend_on_how_rows_are_cut_into_batches(size, solver):
     X, group, other = make(np.random.default_rng(1), n=800)

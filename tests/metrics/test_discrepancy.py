@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist, pdist
 from scipy.stats import ortho_group
@@ -42,7 +42,6 @@ def problems(draw, n_groups=2):
 
 
 @given(problems(), st.booleans(), st.floats(-1, 1))
-@settings(max_examples=40, deadline=None)
 def test_equals_the_definition(problem, unbiased, log_factor):
     Z, s = problem
     sigma = median_bandwidth(Z) * 10**log_factor
@@ -51,7 +50,6 @@ def test_equals_the_definition(problem, unbiased, log_factor):
 
 
 @given(problems(n_groups=3), st.integers(0, 1000))
-@settings(max_examples=30, deadline=None)
 def test_invariances(problem, seed):
     Z, s = problem
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
@@ -28,7 +28,6 @@ def data(n: int = 90, d: int = 5, seed: int = 0):
     return X, g
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 1000), k=st.integers(1, 4), d=st.sampled_from([5, 150]))
 def test_direct_formulas(seed, k, d):
     X, g = data(d=d, seed=seed)

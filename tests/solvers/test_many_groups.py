@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpca.solvers.balance import frame_losses
@@ -20,7 +20,6 @@ def marginal(G: np.ndarray, k: int) -> np.ndarray:
     return best[:, None, None] / k * np.eye(G.shape[1]) - G
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10_000), n_groups=st.integers(2, 6), m=st.integers(2, 10), data=st.data()
 )
@@ -88,7 +87,6 @@ def test_a_frame_as_large_as_the_space():
     assert balance_many(H, 3).gap == 0
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 6))
 def test_simplex_programme_meets_its_optimality_conditions(seed, n):
     rng = np.random.default_rng(seed)
@@ -102,7 +100,6 @@ def test_simplex_programme_meets_its_optimality_conditions(seed, n):
     assert slope.max() - nu @ slope <= 1e-7 * scale
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), n_groups=st.integers(1, 5), k=st.integers(1, 3))
 def test_refinement_never_makes_a_frame_worse(seed, n_groups, k):
     rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist, pdist
 
@@ -67,7 +67,6 @@ def test_tiles_cover_the_upper_triangle_once(small_tiles, n, direct):
     log_sigma=st.floats(-2, 2),
     seed=st.integers(0, 10**6),
 )
-@settings(max_examples=40, deadline=None)
 def test_sums_equal_the_naive_ones(n, n_groups, log_sigma, seed):
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n, 3))
@@ -189,7 +188,6 @@ def few_held(monkeypatch):
 @given(
     n=st.integers(2, 80), k=st.integers(1, 4), levels=st.integers(2, 50), seed=st.integers(0, 99)
 )
-@settings(max_examples=60, deadline=None)
 def test_bracketed_median_equals_the_plain_one(n, k, levels, seed):
     """Few levels make many ties, and often a zero median."""
     Z = np.random.default_rng(seed).integers(levels, size=(n, k)) * 0.1
