@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,11 @@ def faults(case: Case) -> tuple[str, list[str]]:
 
 def _check(case: Case, model: Any, Z: np.ndarray, *, warned: bool) -> Iterator[str] | list[str]:
     tests = [_check_map, _check_counts, _check_variance, _check_means]
-    tests += [] if warned else [_check_empty, _check_optimum, _check_balance, _check_constant]
+    tests += (
+        []
+        if warned
+        else [_check_empty, _check_optimum, _check_balance, _check_constant, _check_batches]
+    )
     return [text for test in tests for text in test(case, model, Z)]
 
 
@@ -221,6 +226,8 @@ def _check_constant(case: Case, model: Any, Z: np.ndarray) -> Iterator[str]:
         return
     if case.name in UNLIKE_WHEN_WIDER:
         return  # random, or with settings that depend on the number of columns
+    if getattr(model, "center", True) is False:
+        return  # about the origin a constant is no zero
     if isinstance(model.get_params().get("n_kept"), float) or model.n_components is None:
         return
     constant = np.full((len(case.X), 1), 0.1, dtype=case.given.dtype)
@@ -236,3 +243,24 @@ def _check_constant(case: Case, model: Any, Z: np.ndarray) -> Iterator[str]:
     slack = (1e-5 + 1e3 * case.eps) * max(own.max(initial=0.0), 1e-300)
     if own.shape != new.shape or np.abs(own.sum() - new.sum()) > slack:
         yield f"a constant column changes the variance kept from {own} to {new}"
+
+
+def _check_batches(case: Case, model: Any, Z: np.ndarray) -> Iterator[str]:
+    """The same rows in one call give the same variance; a call that fails changes nothing."""
+    before = dict(vars(model))
+    try:
+        model.fit(case.X[:, :1], case.y, sensitive_features=case.groups[1:])
+        yield "fit takes one group label too few"
+    except ValueError:
+        pass
+    if vars(model).keys() != before.keys() or any(vars(model)[k] is not before[k] for k in before):
+        yield "a failed fit changes the estimator"
+    if case.batches == 1 or getattr(model, "solver_", "") in ("power", "sketch"):
+        return
+    if case.name in ("ParetoPCA", "BicriteriaPCA") or getattr(model, "decay", 1.0) < 1:
+        return
+    whole = replace(case, batches=1).fit()
+    own, new = (np.asarray(m.explained_variance_, dtype=float) for m in (model, whole))
+    slack = (1e-5 + 1e3 * case.eps) * max(own.max(initial=0.0), 1e-300) + _empty_below(case)
+    if own.shape != new.shape or np.abs(own.sum() - new.sum()) > slack:
+        yield f"batches give variances of {own}, one call {new}"
