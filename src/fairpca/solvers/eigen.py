@@ -85,7 +85,7 @@ def lanczos_eigenpairs(
     matmat : callable
         Maps an ndarray of shape (d, j) to the product with it.
     d, k : int
-        Size, and how many pairs, 1 <= k < d.
+        Size, and how many pairs, 1 <= k <= d.
     which : {"largest", "magnitude"}
         Order by value, or by absolute value.
     rng : numpy.random.Generator
@@ -128,11 +128,12 @@ def orthonormalize(vectors: Floats, *, against: Floats | None = None) -> Floats:
     Projected and factorised twice, which leaves errors of the order of rounding
     ("twice is enough", Giraud, Langou & Rozložník 2005).
     """
+    fixed = np.zeros((0, len(vectors))) if against is None else against
     for _ in range(2):
-        if against is not None and len(against):
-            vectors = vectors - against.T @ (against @ vectors)
+        vectors = vectors - fixed.T @ (fixed @ vectors)
         vectors = np.linalg.qr(vectors)[0]
-    return vectors
+    # Once more, now without mixing rows: small entries in rows of large units count.
+    return vectors - fixed.T @ (fixed @ vectors)
 
 
 def _leading(values: Floats, vectors: Floats, k: int, which: Which) -> tuple[Floats, Floats]:

@@ -160,10 +160,14 @@ class _Erased:
         matrix -= half.T
         return matrix
 
-    def trace(self) -> float:
+    def diagonal(self) -> Floats:
         image = self.covariance.matmat(self.readers.T)
-        shadow = float(np.einsum("rd,dr->", self.unfair, image))
-        return max(self.covariance.trace() - 2 * shadow + self.change(), 0.0)
+        diagonal = self.covariance.diagonal() - 2 * np.einsum("rd,dr->d", self.unfair, image)
+        diagonal += np.einsum("rd,rd->d", self.unfair, (self.readers @ image) @ self.unfair)
+        return np.maximum(diagonal, 0.0)
+
+    def trace(self) -> float:
+        return float(self.diagonal().sum())
 
     def change(self) -> float:
         """E‖r(x) − x‖² = tr(FΣFᵀ)."""

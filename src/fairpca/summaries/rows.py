@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.summaries.base import CellKey, Floats, GroupSummary, split_into_cells
+from fairpca.summaries.blocks import within_range
 
 __all__ = ["GroupRows", "row_space"]
 
@@ -84,7 +85,8 @@ class GroupRows(GroupSummary):
     def is_finite(self) -> bool:
         """Whether all values are finite."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return bool(np.isfinite(self.means).all() and np.isfinite(self.within_scale().sum()))
+            squares = self.within_diagonal(np.ones(len(self.keys)))
+            return bool(np.isfinite(self.means).all() and np.isfinite(squares.sum()))
 
     def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
         """See `GroupSummary.within_matmat`."""
@@ -98,24 +100,16 @@ class GroupRows(GroupSummary):
         """See `GroupSummary.within_dense`; O(d²) memory, so only for small d."""
         return self.within_matmat(coefficients, np.eye(self.n_features))
 
-    def within_trace(self, coefficients: Floats) -> float:
-        """See `GroupSummary.within_trace`."""
+    def within_diagonal(self, coefficients: Floats) -> Floats:
+        """See `GroupSummary.within_diagonal`."""
+        weights = coefficients[self.codes] * self.sample_weight
         if scipy.sparse.issparse(self.rows):
-            squares = np.asarray(self.rows.multiply(self.rows).sum(axis=1)).reshape(-1)
-        else:
-            squares = np.einsum("ij,ij->i", self.rows, self.rows)
-        per_cell = np.bincount(self.codes, squares * self.sample_weight, minlength=len(self.keys))
-        per_cell -= self.weights * np.einsum("ij,ij->i", self.means, self.means)
-        return float(coefficients @ per_cell)
-
-    def within_scale(self) -> Floats:
-        """See `GroupSummary.within_scale`."""
-        if scipy.sparse.issparse(self.rows):
-            squares = self.rows.multiply(self.rows).T @ self.sample_weight
+            squares = self.rows.multiply(self.rows).T @ weights
             diagonal: Floats = np.asarray(squares).reshape(-1)
         else:
-            diagonal = np.einsum("i,ij,ij->j", self.sample_weight, self.rows, self.rows)
-        return np.maximum(diagonal - self.weights @ self.means**2, 0.0)
+            diagonal = np.einsum("i,ij,ij->j", weights, self.rows, self.rows)
+        diagonal -= (coefficients * self.weights) @ self.means**2
+        return diagonal
 
 
 def row_space(X: Any) -> tuple[Floats, Floats, Floats]:
@@ -147,10 +141,11 @@ def _centered(X: Any) -> tuple[Any, Floats]:
         rows = X.tocsr().astype(np.float64)  # a copy
         rows.sum_duplicates()
         full = np.bincount(rows.indices, minlength=X.shape[1]) == X.shape[0]
-        shift: Floats = np.where(full, np.asarray(rows.mean(axis=0)).reshape(-1), 0.0)
+        mean = within_range(np.asarray(rows.mean(axis=0)).reshape(-1), rows)
+        shift: Floats = np.where(full, mean, 0.0)
         rows.data -= shift[rows.indices]
         return rows, shift
-    origin: Floats = X.mean(axis=0, dtype=np.float64)
+    origin = within_range(X.mean(axis=0, dtype=np.float64), X)
     rows = np.empty(X.shape)
     np.subtract(X, origin, out=rows, dtype=np.float64)
     return rows, origin
