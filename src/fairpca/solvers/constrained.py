@@ -83,7 +83,7 @@ class Constrained:
             found = np.concatenate([self._fixed(), V[:, :first].T])
             W = orthonormalize(V[:, first:], against=found)
             own = float(variance_rounding(W, self.spread).max(initial=0.0))
-            if own > rounding / _RESOLVED:  # nothing to be gained
+            if own >= rounding / _RESOLVED:  # nothing to be gained
                 break
             rounding = own
             more, turn = dense_eigenpairs(self._within(W), W.shape[1])
