@@ -19,6 +19,7 @@ __all__ = [
     "cell_sums",
     "centered_blocks",
     "centered_tiles",
+    "column_range",
     "dense_rows",
     "reference_point",
     "weight_rows",
@@ -50,11 +51,16 @@ def reference_point(X: Any, rows: NDArray[np.intp] | slice) -> Floats:
 
 def within_range(mean: Floats, rows: Any) -> Floats:
     """Return the columns' means without the rounding that takes them out of the columns' range."""
+    inside: Floats = np.clip(mean, *column_range(rows))
+    return inside
+
+
+def column_range(rows: Any) -> tuple[Floats, Floats]:
+    """Return the least and the largest value of each column; with infinite ones, infinity."""
     lowest, highest = rows.min(axis=0), rows.max(axis=0)
     if scipy.sparse.issparse(rows):
-        lowest, highest = (x.toarray().reshape(-1) for x in (lowest, highest))
-    inside: Floats = np.clip(mean, np.asarray(lowest, float), np.asarray(highest, float))
-    return inside
+        lowest, highest = (values.toarray().reshape(-1) for values in (lowest, highest))
+    return np.asarray(lowest, dtype=np.float64), np.asarray(highest, dtype=np.float64)
 
 
 def centered_blocks(

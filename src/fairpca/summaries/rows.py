@@ -7,6 +7,7 @@ solved there and its answer rotated back.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +17,17 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Attribute, Groups
+from fairpca.data.matrix import column_name
 from fairpca.summaries.base import CellKey, Floats, GroupSummary, split_into_cells
-from fairpca.summaries.blocks import within_range
+from fairpca.summaries.blocks import column_range, within_range
 
-__all__ = ["GroupRows", "row_space"]
+__all__ = ["ROTATED_UP_TO", "GroupRows", "row_space", "rows_are_fewer", "unlike_columns"]
+
+ROTATED_UP_TO = 2500
+"""Rows."""
+
+_FORM_UP_TO = 5000
+_UNLIKE, _ROUNDING = 1e6, 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +120,41 @@ class GroupRows(GroupSummary):
         return diagonal
 
 
+def rows_are_fewer(X: Any) -> bool:
+    """Whether to rotate rows into their span: fewer rows than columns, and columns of like units.
+
+    Rotated rows are rounded by a share of their whole length. Where a column varies by less than
+    that, moments are to be taken in the columns themselves.
+
+    Raises
+    ------
+    ValueError
+        If the columns are of unlike units, and too many for that.
+    """
+    n, d = X.shape
+    if n >= d or n > ROTATED_UP_TO:
+        return False
+    unlike = unlike_columns(X)
+    if unlike and d > _FORM_UP_TO:
+        raise ValueError(f"{unlike} With more than {_FORM_UP_TO:,} columns both cannot be held.")
+    return not unlike
+
+
+def unlike_columns(X: Any, names: Sequence[str] | None = None) -> str:
+    """Say which columns vary a million times as widely as which others, or nothing."""
+    lowest, highest = column_range(X)
+    widths = highest - lowest
+    varied = np.flatnonzero(widths)
+    if not len(varied) or widths.max() <= _UNLIKE * widths[varied].min():
+        return ""
+    wide, narrow = int(np.argmax(widths)), int(varied[np.argmin(widths[varied])])
+    return (
+        f"column {column_name(names, wide)} of X varies {widths[wide] / widths[narrow]:.2g} "
+        f"times as widely as column {column_name(names, narrow)}: standardise the columns, for "
+        "example with sklearn.preprocessing.StandardScaler."
+    )
+
+
 def row_space(X: Any) -> tuple[Floats, Floats, Floats]:
     """Rotate wide data into the span of its centred rows.
 
@@ -123,7 +166,7 @@ def row_space(X: Any) -> tuple[Floats, Floats, Floats]:
     Returns
     -------
     coordinates : ndarray of shape (n_samples, n_samples)
-        The centred rows in the new basis.
+        The centred rows in the new basis; 0 along axes where only rounding is left of them.
     basis : ndarray of shape (n_features, n_samples)
         Orthonormal columns; ``X - origin`` is ``coordinates @ basis.T``.
     origin : ndarray of shape (n_features,)
@@ -133,7 +176,10 @@ def row_space(X: Any) -> tuple[Floats, Floats, Floats]:
         rows, origin = _centered(X.toarray() if scipy.sparse.issparse(X) else X)
     # QR of the transpose, not the n × n Gram matrix: squaring would halve the digits of weak rows.
     basis, triangle = scipy.linalg.qr(rows.T, mode="economic", overwrite_a=True, check_finite=False)
-    return np.ascontiguousarray(triangle.T), basis, origin
+    coordinates = np.ascontiguousarray(triangle.T)
+    lengths = np.linalg.norm(coordinates, axis=0)
+    coordinates[:, lengths <= _ROUNDING * np.linalg.norm(lengths)] = 0.0
+    return coordinates, basis, origin
 
 
 def _centered(X: Any) -> tuple[Any, Floats]:
