@@ -14,12 +14,19 @@ from threadpoolctl import ThreadpoolController
 
 from fairpca.summaries.base import Floats
 
-__all__ = ["dense_eigenpairs", "lanczos_eigenpairs", "orthonormalize", "small_problem_threads"]
+__all__ = [
+    "dense_eigenpairs",
+    "lanczos_eigenpairs",
+    "off_span",
+    "orthonormalize",
+    "small_problem_threads",
+]
 
 Which = Literal["largest", "magnitude"]
 
 _SMALL = 300
 _FORM_UP_TO = 5000
+_EPS, _MOST_STEPS = float(np.finfo(np.float64).eps), 20
 
 
 @functools.cache
@@ -132,8 +139,21 @@ def orthonormalize(vectors: Floats, *, against: Floats | None = None) -> Floats:
     for _ in range(2):
         vectors = vectors - fixed.T @ (fixed @ vectors)
         vectors = np.linalg.qr(vectors)[0]
-    # Once more, now without mixing rows: small entries in rows of large units count.
-    return vectors - fixed.T @ (fixed @ vectors)
+    return off_span(vectors, fixed)
+
+
+def off_span(vectors: Floats, fixed: Floats) -> Floats:
+    """Return (I − UᵀU) V once more for an orthonormal V that is all but orthogonal to the rows U.
+
+    Until each product of U and V is rounding of its own terms: a small entry of V counts where
+    columns of X are measured in large units. Each step gains the digits of a double.
+    """
+    for _ in range(_MOST_STEPS):
+        shadow = fixed @ vectors
+        if np.all(np.abs(shadow) <= 4 * _EPS * (np.abs(fixed) @ np.abs(vectors))):
+            break
+        vectors = vectors - fixed.T @ shadow
+    return vectors
 
 
 def _leading(values: Floats, vectors: Floats, k: int, which: Which) -> tuple[Floats, Floats]:
