@@ -103,7 +103,8 @@ class _DeflatedKernel:
         diagonal = np.diag(self.K) - np.einsum("ij,ij,j->i", self.B, self.B, self.signs)
         if self.center:
             diagonal = diagonal - 2 * self.image + self.shares @ self.image
-        return self.shares * diagonal
+        weighted: Floats = self.shares * diagonal
+        return weighted
 
     def trace(self) -> float:
         """See `SymmetricForm`."""

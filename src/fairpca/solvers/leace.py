@@ -176,7 +176,8 @@ class _Erased:
         image = self.covariance.matmat(self.readers.T)
         diagonal = self.covariance.diagonal() - 2 * np.einsum("rd,dr->d", self.unfair, image)
         diagonal += np.einsum("rd,rd->d", self.unfair, (self.readers @ image) @ self.unfair)
-        return np.maximum(diagonal, 0.0)
+        positive: Floats = np.maximum(diagonal, 0.0)
+        return positive
 
     def trace(self) -> float:
         return float(self.diagonal().sum())

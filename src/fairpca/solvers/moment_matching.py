@@ -231,7 +231,9 @@ def difference_eigenvectors(
     return vectors[:, np.abs(values) > floor]
 
 
-def _mean_differences(summary: GroupSummary, contrasts: Sequence[Contrast]) -> tuple[Floats, Floats]:
+def _mean_differences(
+    summary: GroupSummary, contrasts: Sequence[Contrast]
+) -> tuple[Floats, Floats]:
     """Return the mean differences, (n_features, n_contrasts), and what of each entry is rounding.
 
     Rounding is a share of the numbers that were summed in the entry's own column: a column in small

@@ -143,9 +143,11 @@ def rows_are_fewer(X: Any) -> bool:
 def unlike_columns(X: Any, names: Sequence[str] | None = None) -> str:
     """Say which columns vary a million times as widely as which others, or nothing."""
     lowest, highest = column_range(X)
-    widths = highest - lowest
+    with np.errstate(over="ignore", invalid="ignore"):  # the sums will tell
+        widths = highest - lowest
     varied = np.flatnonzero(widths)
-    if not len(varied) or widths.max() <= _UNLIKE * widths[varied].min():
+    finite = bool(np.isfinite(widths).all())
+    if not finite or not len(varied) or widths.max() / _UNLIKE <= widths[varied].min():
         return ""
     wide, narrow = int(np.argmax(widths)), int(varied[np.argmin(widths[varied])])
     return (
