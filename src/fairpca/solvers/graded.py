@@ -64,10 +64,11 @@ def _take_off(q: Floats, left: Floats, doubt: Floats) -> None:
     """Subtract the part along q of each column, in place, and note what is doubtful then."""
     along = q @ left
     terms = q[:, None] * left
-    # Errors are taken as independent of each other: their bounds would double with each step.
-    doubtful = np.hypot(_lengths(q[:, None] * doubt), _EPS * _lengths(terms))
-    rounded = _EPS * np.hypot(left, np.outer(q, along))
-    doubt[:] = np.hypot(np.hypot(doubt, np.outer(q, doubtful)), rounded)
+    # The largest error counts: sums of bounds would double with each step.
+    doubtful = np.maximum(_lengths(q[:, None] * doubt), _EPS * _lengths(terms))
+    size = np.abs(q)[:, None]
+    np.maximum(doubt, size * np.maximum(doubtful, _EPS * np.abs(along)), out=doubt)
+    np.maximum(doubt, _EPS * np.abs(left), out=doubt)
     left -= np.outer(q, along)
 
 

@@ -179,8 +179,9 @@ def row_space(X: Any) -> tuple[Floats, Floats, Floats]:
     # QR of the transpose, not the n × n Gram matrix: squaring would halve the digits of weak rows.
     basis, triangle = scipy.linalg.qr(rows.T, mode="economic", overwrite_a=True, check_finite=False)
     coordinates = np.ascontiguousarray(triangle.T)
-    lengths = np.linalg.norm(coordinates, axis=0)
-    coordinates[:, lengths <= _ROUNDING * np.linalg.norm(lengths)] = 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # the sums will tell
+        lengths = np.linalg.norm(coordinates, axis=0)
+        coordinates[:, lengths <= _ROUNDING * np.linalg.norm(lengths)] = 0.0
     return coordinates, basis, origin
 
 
