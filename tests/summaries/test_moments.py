@@ -66,7 +66,7 @@ def test_moments_equal_their_definition(rng, summarise, weighted):
         expected = np.cov(X[rows].T, aweights=w[rows], ddof=0) * n / (n - 1)
         np.testing.assert_allclose(covariance, expected, atol=1e-12)
     np.testing.assert_allclose(
-        summary.within_scale(), np.diag(summary.within_dense(np.ones(3))), atol=1e-10
+        summary.within_diagonal(np.ones(3)), np.diag(summary.within_dense(np.ones(3))), atol=1e-10
     )
 
 

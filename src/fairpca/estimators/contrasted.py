@@ -83,13 +83,10 @@ class ContrastedProjection(SummaryProjection):
             check_no_underflow(seen.rows.X, total)
         return total
 
-    def _varied(self, variances: Floats, rounding: float | Floats, removed: int) -> Mask:
+    def _varied(self, variances: Floats, rounding: Floats, removed: int) -> Mask:
         """Return which components to keep: of "all" those with variance; else all, and warn."""
-        kept = np.ones(len(variances), dtype=bool)
-        if removed:
-            varied = variances > rounding
-            if self.n_components is None and varied.any():
-                kept = varied
-            empty = int(np.sum(kept & ~varied))
-            warn_without_variance(empty, int(kept.sum()), removed, remedy=self._remedy)
+        varied = variances > rounding
+        kept = varied if self.n_components is None and varied.any() else np.ones_like(varied)
+        empty = int(np.sum(kept & ~varied))
+        warn_without_variance(empty, int(kept.sum()), removed, remedy=self._remedy)
         return kept

@@ -23,7 +23,7 @@ from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.distributed import DistributedRows
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.partitions import PartitionedRows
-from fairpca.summaries.rows import GroupRows, row_space
+from fairpca.summaries.rows import ROTATED_UP_TO, GroupRows, row_space, unlike_columns
 
 __all__ = [
     "MomentMatchingPCA",
@@ -34,7 +34,6 @@ __all__ = [
 
 _DENSE_UP_TO = 500
 _MOMENTS_UP_TO = 5000
-_ROW_SPACE_UP_TO = 2500
 _MANY = 2**62  # rows on a cluster, before they are counted
 
 
@@ -260,6 +259,11 @@ class MomentMatchingPCA(SubspaceRemoval):
     def _summarise(self, rows: CheckedRows) -> Summary:
         n, d = rows.X.shape
         solver = self._choose_solver(n, d)
+        unlike = unlike_columns(rows.X, self._names()) if solver == "gram" else ""
+        if unlike and self.solver == "gram":
+            raise ValueError(f"solver='gram' rotates the rows, but {unlike}")
+        if unlike:  # rotated rows are rounded by a share of their length
+            solver = "lanczos" if d > _MOMENTS_UP_TO else "dense"
         arguments = (rows.groups, rows.sample_weight)
         resolution: Literal["cells", "pooled"] = "cells" if self.n_unfair else "pooled"
         if solver == "gram":
@@ -303,7 +307,7 @@ class MomentMatchingPCA(SubspaceRemoval):
             )
         if self.solver != "auto":
             return self.solver
-        if n < d and n <= _ROW_SPACE_UP_TO:
+        if n < d and n <= ROTATED_UP_TO:
             return "gram"
         k = check_n_components(self.n_components)
         few = isinstance(k, int) and k < min(n, d) // 8

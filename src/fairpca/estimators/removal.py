@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, check_enough_directions, dtype_of
-from fairpca.estimators.cluster import ClusterRows
 from fairpca.estimators.parameters import check_n_components
 from fairpca.solvers.moment_matching import (
     Difference,
@@ -20,12 +18,10 @@ from fairpca.solvers.moment_matching import (
     constrained_components,
     difference_eigenvectors,
 )
-from fairpca.summaries.base import Floats, GroupSummary, Mask
+from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.contrasts import Contrast
 
 __all__ = ["SubspaceRemoval", "Summary", "warn_without_variance"]
-
-_PROBED_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +109,7 @@ class SubspaceRemoval(LinearProjection):
             strength=strength,
             method=summary.method,
             max_components=available,
+            by_column=summary.basis is None,
             rng=rng,
         )
         if not result.converged:
@@ -125,53 +122,22 @@ class SubspaceRemoval(LinearProjection):
         mean = summary.lift((moments.origin + moments.mean(moments.everything))[None, :])[0]
         mean += summary.origin
         variances = np.array(result.certificate["explained_variance"])
-        if len(unfair) and exact:
-            doubtful = variances <= result.certificate["variance_rounding"]
-            empty = doubtful
-            if not isinstance(rows, ClusterRows):  # else it would take another pass
-                empty = without_variance(rows.X, mean, components, doubtful)
-            components, variances = self._told_of(empty, components, variances, len(unfair))
+        if exact:
+            empty = variances <= result.certificate["variance_rounding"]
+            variances[empty] = 0.0
+            warn_without_variance(int(empty.sum()), len(empty), len(unfair), remedy=self._remedy)
         self.solver_ = summary.solver
         self.unfair_subspace_ = summary.lift(unfair).astype(dtype_of(rows.X))
         self.constraint_violation_ = result.certificate["constraint_violation"]
         return self._store(rows, components, mean, variances, covariance.trace())
 
-    def _told_of(
-        self, empty: Mask, components: Floats, variances: Floats, removed: int
-    ) -> tuple[Floats, Floats]:
-        """Leave components without variance out of "all", else keep them with a warning."""
-        variances[empty] = 0.0
-        if self.n_components is None and not empty.all():
-            return components[~empty], variances[~empty]
-        warn_without_variance(int(empty.sum()), len(empty), removed, remedy=self._remedy)
-        return components, variances
-
-
-def without_variance(X: Any, mean: Floats, components: Floats, chosen: Mask) -> Mask:
-    """Return which of the chosen components the rows do not vary along, but for rounding.
-
-    Read off the rows themselves: a covariance matrix cannot tell rounding from columns whose units
-    are a millionth of another's.
-    """
-    empty = np.zeros(len(components), dtype=bool)
-    if not chosen.any():
-        return empty
-    axes = components[chosen].T
-    squares, size = np.zeros(axes.shape[1]), 0.0
-    for start in range(0, X.shape[0], _PROBED_ROWS):
-        block = X[start : start + _PROBED_ROWS]
-        block = block.toarray() if scipy.sparse.issparse(block) else np.asarray(block)
-        values = np.subtract(block, mean, dtype=np.float64)
-        squares += np.square(values @ axes).sum(axis=0)
-        size += float(np.square(block, dtype=np.float64).sum()) + float(np.square(values).sum())
-    eps = np.finfo(np.float32 if X.dtype == np.float32 else np.float64).eps
-    empty[chosen] = squares <= (32 * eps) ** 2 * size
-    return empty
-
 
 def warn_without_variance(empty: int, total: int, removed: int, *, remedy: str) -> None:
-    """Warn of components along which the data do not vary: their values are rounding errors."""
-    if empty:
+    """Warn of components along which the data do not vary: their values are rounding errors.
+
+    Where nothing is removed that is as in any PCA, and no harm.
+    """
+    if empty and removed:
         warn_caller(
             f"{empty} of {total} components hold no variance: once the {removed} directions that "
             f"tell the groups apart are removed, the data do not vary along more than "

@@ -78,10 +78,9 @@ def solve_summary(
             "were found.",
             ConvergenceWarning,
         )
-    if len(unfair):
-        variances = np.asarray(result.certificate["explained_variance"])
-        empty = int(np.sum(variances <= result.certificate["variance_rounding"]))
-        warn_without_variance(empty, len(variances), len(unfair), remedy="lower n_unfair")
+    variances = np.asarray(result.certificate["explained_variance"])
+    empty = int(np.sum(variances <= result.certificate["variance_rounding"]))
+    warn_without_variance(empty, len(variances), len(unfair), remedy="lower n_unfair")
     return unfair, result
 
 

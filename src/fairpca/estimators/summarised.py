@@ -109,7 +109,8 @@ class SummaryProjection(LinearProjection):
         sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)
             Each row's group, per attribute. Labels may be anything; integers are labels too.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; a row of weight w counts as w rows.
+            Non-negative weights. They act as repetitions do, up to scale; the n − 1 of a
+            covariance counts rows, whatever their weights.
 
         Returns
         -------

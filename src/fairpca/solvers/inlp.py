@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
-from fairpca.solvers.eigen import orthonormalize
+from fairpca.solvers.graded import graded_basis
 from fairpca.solvers.readers import Concept, balanced_accuracy, fit_quietly
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
@@ -22,10 +21,10 @@ from fairpca.summaries.base import Floats
 __all__ = ["nullspace_projection"]
 
 _ROUNDING = 1e-14
-"""A share of the rows' size that is rounding error of a projection."""
+"""A share of the numbers subtracted in a column that is rounding error of a projection."""
 
 _RANK = 1e-6
-"""Singular values of a classifier's coefficients below this share of the largest are rounding."""
+"""Coefficients below this share of a classifier's largest are its tolerance."""
 
 
 def nullspace_projection(
@@ -63,30 +62,33 @@ def nullspace_projection(
         (n_iter + 1, n_concepts).
     """
     spread = np.sqrt(np.mean(X**2, axis=0))
-    rounding = _ROUNDING * float(np.linalg.norm(spread))
-    # Columns that are constant, or are so to rounding, have nothing to be read.
-    spread[spread <= 1e-12 * spread.max(initial=0.0)] = np.inf
+    scale = np.where(spread > 0, spread, np.inf)  # constant columns have nothing to be read
     removed = np.zeros((0, X.shape[1]))
     history: list[list[float]] = []
     while True:
-        left = X - (X @ removed.T) @ removed
+        scores_removed = X @ removed.T
+        left = X - scores_removed @ removed
         # A column of which rounding is left could still be read, for classifiers scale it up.
-        left[:, np.sqrt(np.mean(left**2, axis=0)) <= rounding] = 0.0
-        features = left / spread
+        taken = np.sqrt(np.mean(scores_removed**2, axis=0)) @ np.abs(removed)
+        left[:, np.sqrt(np.mean(left**2, axis=0)) <= _ROUNDING * (spread + taken)] = 0.0
+        features = left / scale
         found, scores = [], []
         for concept in concepts:
             rows = features[concept.rows]
             reader = fit_quietly(make_reader(concept), rows, concept, weight)
             scores.append(balanced_accuracy(concept, reader.predict(rows)))
             if scores[-1] > concept.chance + tol:
-                found.append(np.atleast_2d(reader.coef_) / spread)
+                found.append(np.atleast_2d(reader.coef_))
         history.append(scores)
         excess = max(score - c.chance for score, c in zip(scores, concepts, strict=True))
         if not found:
             converged, reason = True, "no classifier does better than chance"
             break
-        directions = _row_space(np.concatenate(found), removed)
-        if len(history) > n_iterations or not len(directions):
+        coefficients = np.concatenate(found)
+        largest = np.linalg.norm(coefficients, axis=1).max()
+        doubt = _RANK * largest / scale  # in units of the features, whatever those of the columns
+        wider = graded_basis((coefficients / scale).T, doubt, removed.T).T
+        if len(history) > n_iterations or len(wider) == len(removed):
             converged = False
             steps = f"{len(history) - 1} step{'' if len(history) == 2 else 's'}"
             reason = (
@@ -94,8 +96,7 @@ def nullspace_projection(
                 f"{excess:.3f} above chance"
             )
             break
-        removed = np.concatenate([removed, directions])
-        removed = orthonormalize(removed.T).T
+        removed = wider
     return SolverResult(
         removed,
         excess,
@@ -104,14 +105,3 @@ def nullspace_projection(
         reason,
         {"history": np.array(history)},
     )
-
-
-def _row_space(coefficients: Floats, removed: Floats) -> Floats:
-    """Return orthonormal rows spanning the coefficients, orthogonal to what is removed."""
-    lengths = np.linalg.norm(coefficients, axis=1, keepdims=True)
-    rows = coefficients / np.maximum(lengths.max(), np.finfo(np.float64).tiny)
-    for _ in range(2):
-        rows = rows - (rows @ removed.T) @ removed
-    _, values, right = scipy.linalg.svd(rows, full_matrices=False)
-    fresh: Floats = right[values > _RANK]
-    return fresh[: coefficients.shape[1] - len(removed)]

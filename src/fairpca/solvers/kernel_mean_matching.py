@@ -98,12 +98,17 @@ class _DeflatedKernel:
         d = np.sqrt(self.shares)
         return matrix * d * d[:, None]
 
-    def trace(self) -> float:
+    def diagonal(self) -> Floats:
         """See `SymmetricForm`."""
         diagonal = np.diag(self.K) - np.einsum("ij,ij,j->i", self.B, self.B, self.signs)
         if self.center:
             diagonal = diagonal - 2 * self.image + self.shares @ self.image
-        return float(self.shares @ diagonal)
+        weighted: Floats = self.shares * diagonal
+        return weighted
+
+    def trace(self) -> float:
+        """See `SymmetricForm`."""
+        return float(self.diagonal().sum())
 
 
 def kernel_components(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
+from fairpca.solvers.constrained import variance_rounding
 from fairpca.solvers.eigen import dense_eigenpairs, orthonormalize
 from fairpca.solvers.moment_matching import Method, constrained_components, rank_floor
 from fairpca.solvers.result import SolverResult
@@ -22,8 +23,6 @@ from fairpca.summaries.base import Floats, SymmetricForm
 __all__ = ["erased_components", "least_squares_readers"]
 
 _WELL_POSED = 1e8
-_CONSTANT = 1e-13
-"""A column's spread below this share of the widest one's is rounding."""
 
 
 def least_squares_readers(
@@ -49,10 +48,9 @@ def least_squares_readers(
     """
     matrix = covariance.dense()
     spread = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
-    widest = float(spread.max()) or 1.0
     if not by_column:
-        spread[:] = widest
-    spread[spread <= _CONSTANT * widest] = np.inf
+        spread[:] = spread.max()
+    spread[spread == 0] = np.inf
     matrix /= spread
     matrix /= spread[:, None]
     values, vectors = dense_eigenpairs(matrix, len(matrix))
@@ -66,9 +64,16 @@ def least_squares_readers(
     scaled = vectors.T @ (unfair / spread).T
     readers = ((scaled / np.maximum(values, floor)[:, None]).T @ vectors.T) / spread
     inside = (readers @ span.T) @ span  # rows off the data's span are left alone
-    if np.linalg.cond(inside @ unfair.T) < _WELL_POSED:
+    if np.linalg.cond(_alike(inside @ unfair.T)[0]) < _WELL_POSED:
         readers = inside
-    return scipy.linalg.solve(readers @ unfair.T, readers), span
+    scaled, scale = _alike(readers @ unfair.T)
+    return scale[:, None] * scipy.linalg.solve(scaled, scale[:, None] * readers), span
+
+
+def _alike(gram: Floats) -> tuple[Floats, Floats]:
+    """Return SGS with a diagonal of ones, and S, of U Σ⁺ Uᵀ: directions have units of their own."""
+    scale = 1.0 / np.sqrt(np.maximum(np.abs(gram.diagonal()), np.finfo(np.float64).tiny))
+    return gram * scale * scale[:, None], scale
 
 
 def erased_components(
@@ -112,20 +117,26 @@ def erased_components(
     erased = _Erased(covariance, unfair, readers)
     outside = orthonormalize(readers.T).T if len(readers) else readers  # r(x) − μ is ⟂ to them
     result = constrained_components(
-        erased, n_components, outside, method=method, max_components=max_components, rng=rng
+        erased,
+        n_components,
+        outside,
+        method=method,
+        max_components=max_components,
+        by_column=by_column,
+        rng=rng,
     )
     functionals = result.components - (result.components @ unfair.T) @ readers
-    rounding = np.asarray(result.certificate["variance_rounding"])
+    spread = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
+    if not by_column:
+        spread[:] = np.linalg.norm(spread) / np.sqrt(len(spread))
+    # Σ_ij is rounded by a share of σ_i σ_j, however little of it is left once U is erased.
+    rounding = variance_rounding(functionals.T, spread)
     variances = np.asarray(result.certificate["explained_variance"])
-    share = 4 * np.finfo(np.float64).eps * max(unfair.shape[1], 16)
-    if np.any(variances <= share * covariance.trace()):
-        spread = np.sqrt(np.maximum(covariance.dense().diagonal(), 0.0))
-        # Σ_ij is rounded by a share of σ_i σ_j, however little of it is left once U is erased.
-        rounding = np.maximum(rounding, share * (np.abs(functionals) @ spread) ** 2)
     if span is not None:  # what the data do not vary along is not read, as in any PCA
         varied = variances > rounding
         functionals[varied] = (functionals[varied] @ span.T) @ span
     functionals -= (functionals @ unfair.T) @ unfair
+    variances = np.einsum("kd,dk->k", functionals, covariance.matmat(functionals.T))
     violation = float(np.linalg.norm(functionals @ unfair.T, 2)) if len(unfair) else 0.0
     return replace(
         result,
@@ -135,6 +146,7 @@ def erased_components(
             "readers": readers,
             "constraint_violation": violation,
             "change": erased.change(),
+            "explained_variance": variances,
             "variance_rounding": rounding,
         },
     )
@@ -160,10 +172,15 @@ class _Erased:
         matrix -= half.T
         return matrix
 
-    def trace(self) -> float:
+    def diagonal(self) -> Floats:
         image = self.covariance.matmat(self.readers.T)
-        shadow = float(np.einsum("rd,dr->", self.unfair, image))
-        return max(self.covariance.trace() - 2 * shadow + self.change(), 0.0)
+        diagonal = self.covariance.diagonal() - 2 * np.einsum("rd,dr->d", self.unfair, image)
+        diagonal += np.einsum("rd,rd->d", self.unfair, (self.readers @ image) @ self.unfair)
+        positive: Floats = np.maximum(diagonal, 0.0)
+        return positive
+
+    def trace(self) -> float:
+        return float(self.diagonal().sum())
 
     def change(self) -> float:
         """E‖r(x) − x‖² = tr(FΣFᵀ)."""

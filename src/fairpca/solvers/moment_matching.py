@@ -7,19 +7,20 @@ Eq. (1)–(2)). The solution is the top-k eigenvectors of (I − UᵀU) Σ (I �
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.warn import warn_caller
+from fairpca.solvers.constrained import Constrained, variance_rounding
 from fairpca.solvers.eigen import (
     dense_eigenpairs,
     lanczos_eigenpairs,
     orthonormalize,
 )
+from fairpca.solvers.graded import graded_basis
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, GroupSummary, SymmetricForm
 from fairpca.summaries.contrasts import Contrast
@@ -39,6 +40,7 @@ Method = Literal["dense", "lanczos"]
 
 _RANK_TOLERANCE = 1e-12
 _IN_SPAN = 1e-10
+_EPS = float(np.finfo(np.float64).eps)
 
 
 def unfair_subspace(
@@ -100,13 +102,11 @@ def span_of_directions(
     directions : sequence of ndarray of shape (n_features, m)
         Unit columns.
     """
-    d = summary.n_features
-    basis = _span(np.concatenate(directions, axis=1), _IN_SPAN) if directions else np.zeros((d, 0))
+    basis = np.zeros((summary.n_features, 0))
+    if directions:
+        basis = graded_basis(np.concatenate(directions, axis=1), np.full(len(basis), _IN_SPAN))
     if contrasts:
-        means = _mean_differences(summary, contrasts)
-        means = means - basis @ (basis.T @ means)
-        basis = np.concatenate([basis, _span(means, _IN_SPAN)], axis=1)
-        basis = orthonormalize(basis) if basis.shape[1] else basis
+        basis = graded_basis(*_mean_differences(summary, contrasts), basis)
     return np.ascontiguousarray(basis.T)
 
 
@@ -123,6 +123,7 @@ def constrained_components(
     strength: float = 1.0,
     method: Method = "dense",
     max_components: int | None = None,
+    by_column: bool = True,
     rng: np.random.Generator | None = None,
 ) -> SolverResult:
     """Return the leading eigenvectors of (I − αUᵀU) Σ (I − αUᵀU).
@@ -132,7 +133,8 @@ def constrained_components(
     covariance : SymmetricForm
         Σ.
     n_components : int, float or None
-        k; the share in (0, 1) of the variance left after the constraint; or all directions.
+        k; the share in (0, 1) of the variance left after the constraint; or all directions that
+        hold variance: more of it than may be rounding (at least one).
     unfair : ndarray of shape (rank, n_features)
         U, orthonormal rows.
     strength : float
@@ -141,6 +143,8 @@ def constrained_components(
         Decompose the matrix, or iterate with products only.
     max_components : int, optional
         How many directions there are.
+    by_column : bool
+        Whether columns have units of their own; those of rotated rows do not.
     rng : numpy.random.Generator, optional
         For Lanczos start vectors.
 
@@ -149,24 +153,28 @@ def constrained_components(
     SolverResult
         Components by descending eigenvalue. `objective` is the variance kept, tr(V Σ Vᵀ).
         Certificates: ``constraint_violation`` ‖UVᵀ‖₂ (strength 1), ``explained_variance`` (k,),
-        ``available_variance``, the trace of the constrained covariance, and ``variance_rounding``,
-        what rounding of the covariance may add to a variance.
+        ``available_variance``, the trace of the constrained covariance, and ``variance_rounding``
+        (k,), what rounding of the covariance may add to each variance.
     """
     exact = strength == 1.0
     removed = unfair if strength > 0 else unfair[:0]
-    d = unfair.shape[1]
-    limit = d - (len(removed) if exact else 0) if max_components is None else max_components
-    product, available, push = _projected(covariance, removed, strength)
-    rounding = 4 * np.finfo(np.float64).eps * max(d, 16) * covariance.trace()
+    free = unfair.shape[1] - (len(removed) if exact else 0)
+    limit = free if max_components is None else max_components
+    problem = Constrained.of(covariance, removed, strength, by_column=by_column)
+    converged = True
     if method == "dense":
-        values, V = dense_eigenpairs(_projected_matrix(covariance, removed, strength, push), limit)
-        V, converged = V[:, : _count(values, n_components, available)], True
+        V = problem.decompose(n_components, free)[:, :limit]
     else:
         rng = np.random.default_rng(0) if rng is None else rng
-        V, converged = _lanczos_components(product, d, n_components, available, limit, rng)
+        V, converged = problem.iterate(n_components, limit, rng)
     if exact:
         V = orthonormalize(V, against=removed)
     variances = np.einsum("ij,ij->j", V, covariance.matmat(V))
+    rounding = variance_rounding(V, problem.spread)
+    if n_components is None:
+        varied = variances > rounding
+        varied[:1] |= not varied.any()
+        V, variances, rounding = V[:, varied], variances[varied], rounding[varied]
     violation = float(np.linalg.norm(removed @ V, 2)) if exact and len(removed) else 0.0
     return SolverResult(
         components=np.ascontiguousarray(V.T),
@@ -176,7 +184,7 @@ def constrained_components(
         certificate={
             "constraint_violation": violation,
             "explained_variance": variances,
-            "available_variance": available,
+            "available_variance": problem.available,
             "variance_rounding": rounding,
         },
     )
@@ -223,102 +231,21 @@ def difference_eigenvectors(
     return vectors[:, np.abs(values) > floor]
 
 
-def _mean_differences(summary: GroupSummary, contrasts: Sequence[Contrast]) -> Floats:
-    """Span of the mean differences, unit columns; differences that are rounding are left out.
+def _mean_differences(
+    summary: GroupSummary, contrasts: Sequence[Contrast]
+) -> tuple[Floats, Floats]:
+    """Return the mean differences, (n_features, n_contrasts), and what of each entry is rounding.
 
-    Whether a difference is real is judged in units of each column's own spread, so that a column
-    measured in small units counts like any other.
+    Rounding is a share of the numbers that were summed in the entry's own column: a column in small
+    units counts like any other. Of a column that varies by less than the last digits of its values
+    nothing is known.
     """
     differences = np.array([summary.mean(c.inside) - summary.mean(c.outside) for c in contrasts]).T
-    means = summary.means - summary.mean(summary.everything)
-    variance = summary.within_scale() / summary.weights.sum()
-    spread = np.sqrt(variance + (means**2).max(axis=0))
-    spread[spread == 0] = 1.0
-    scaled = differences / spread[:, None]
-    left, values, _ = scipy.linalg.svd(scaled, full_matrices=False)
-    real: Floats = left[:, values > _RANK_TOLERANCE * np.sqrt(len(spread))] * spread[:, None]
-    real /= np.maximum(np.linalg.norm(real, axis=0), np.finfo(np.float64).tiny)
-    return real
-
-
-def _span(vectors: Floats, tolerance: float) -> Floats:
-    """Orthonormal columns spanning those of unit-sized `vectors` that are longer than tolerance."""
-    if not vectors.shape[1]:
-        return vectors
-    left, values, _ = scipy.linalg.svd(vectors, full_matrices=False)
-    basis: Floats = left[:, values > tolerance]
-    return basis
-
-
-def _projected(
-    covariance: SymmetricForm, removed: Floats, strength: float
-) -> tuple[Callable[[Floats], Floats], float, float]:
-    """Product with (I − αUᵀU) Σ (I − αUᵀU) − sUᵀU, that matrix's trace before the shift, and s.
-
-    With α = 1 the shift s sends U below every other direction, so that it cannot be returned as an
-    eigenvector of eigenvalue zero when the variance is used up.
-    """
-    image = covariance.matmat(removed.T) if len(removed) else np.zeros((removed.shape[1], 0))
-    inner = removed @ image
-    whole = covariance.trace()
-    total = whole - (2 * strength - strength**2) * float(np.trace(inner))
-    push = whole if strength == 1.0 else 0.0
-
-    def product(V: Floats) -> Floats:
-        if not len(removed):
-            return covariance.matmat(V)
-        shadow = removed @ V
-        result = covariance.matmat(V - strength * (removed.T @ shadow))
-        result -= strength * (removed.T @ (removed @ result))
-        result -= push * (removed.T @ shadow)
-        return result
-
-    return product, max(total, 0.0), push
-
-
-def _projected_matrix(
-    covariance: SymmetricForm, removed: Floats, strength: float, push: float
-) -> Floats:
-    matrix = covariance.dense()
-    if len(removed):
-        image = matrix @ removed.T
-        inner = removed @ image
-        # (I − αUᵀU) Σ (I − αUᵀU) − sUᵀU as one symmetric low-rank change
-        half = strength * image - removed.T @ (
-            (0.5 * strength**2) * inner - (0.5 * push) * np.eye(len(inner))
-        )
-        change = half @ removed
-        matrix -= change
-        matrix -= change.T
-    return matrix
-
-
-def _lanczos_components(
-    product: Callable[[Floats], Floats],
-    d: int,
-    n_components: int | float | None,
-    available: float,
-    limit: int,
-    rng: np.random.Generator,
-) -> tuple[Floats, bool]:
-    """K leading eigenvectors; for a share of the variance, more of them until they hold it."""
-    limit = min(limit, d - 1)
-    k = min(16, limit) if isinstance(n_components, float) else n_components or limit
-    while True:
-        values, V, converged = lanczos_eigenpairs(product, d, k, rng=rng)
-        count = _count(values, n_components, available)
-        if count <= len(values) or k == limit or not converged:
-            return V[:, :count], converged
-        k = min(2 * k, limit)
-
-
-def _count(values: Floats, n_components: int | float | None, available: float) -> int:
-    """How many components are asked for; one more than there are where these do not suffice."""
-    if n_components is None:
-        return len(values)
-    if isinstance(n_components, int):
-        return n_components
-    if available <= 0:
-        return 1
-    share = np.cumsum(np.maximum(values, 0.0)) / available
-    return int(np.searchsorted(share, n_components * (1 - 1e-12))) + 1
+    weight = summary.weights.sum()
+    variance = np.maximum(summary.within_diagonal(np.ones(len(summary.keys))), 0.0) / weight
+    mean = summary.mean(summary.everything)
+    size = np.sqrt(variance + (summary.means**2).max(axis=0))
+    spread = np.sqrt(variance + ((summary.means - mean) ** 2).max(axis=0))
+    differences[spread <= 2 * _EPS * np.abs(summary.origin + mean)] = 0.0
+    n = summary.count(summary.everything)
+    return differences, max(_RANK_TOLERANCE, n * _EPS) * size

@@ -19,6 +19,7 @@ from scipy.linalg import get_blas_funcs
 from fairpca.data.groups import Attribute, Groups
 from fairpca.data.matrix import all_finite
 from fairpca.solvers.block_products import BlockProducts, orthonormal_columns, subtract_span
+from fairpca.solvers.eigen import off_span
 from fairpca.solvers.moment_matching import rank_floor, span_of_directions
 from fairpca.solvers.power_settings import Comparison, PowerSettings
 from fairpca.solvers.power_state import Phase, PowerState, contrast_key
@@ -114,8 +115,9 @@ class NoisyPower(PowerState):
         V = orthonormal_columns(V)[0]
         # QR may flip columns, never turn them: the order by variance stands.
         violation = 0.0
-        if len(self.unfair):
-            violation = float(np.linalg.norm(self.unfair.astype(self.dtype) @ V, 2))
+        if len(self.unfair):  # in double precision: small entries in rows of large units count
+            V = off_span(V.astype(np.float64), self.unfair).astype(self.dtype)
+            violation = float(np.linalg.norm(self.unfair @ V, 2))
         values = values[:k]
         return SolverResult(
             components=V.T,

@@ -78,12 +78,8 @@ class GroupSummary(ABC):
         """Return a fresh Σ_c coefficients_c A_c, shape (n_features, n_features)."""
 
     @abstractmethod
-    def within_trace(self, coefficients: Floats) -> float:
-        """Return the trace of Σ_c coefficients_c A_c, squared units of X."""
-
-    @abstractmethod
-    def within_scale(self) -> Floats:
-        """Return the diagonal of Σ_c A_c, shape (n_features,), squared units of X."""
+    def within_diagonal(self, coefficients: Floats) -> Floats:
+        """Return the diagonal of Σ_c coefficients_c A_c, shape (n_features,), squared units."""
 
     @abstractmethod
     def is_finite(self) -> bool:
@@ -174,6 +170,9 @@ class SymmetricForm(Protocol):
     def dense(self) -> Floats:
         """Return the matrix itself, fresh."""
 
+    def diagonal(self) -> Floats:
+        """Return the diagonal, shape (n_features,)."""
+
     def trace(self) -> float:
         """Return the trace."""
 
@@ -219,10 +218,15 @@ class QuadraticForm:
         matrix += (self.factors.T * self.factor_weights) @ self.factors
         return matrix
 
+    def diagonal(self) -> Floats:
+        """Return the diagonal, shape (n_features,), squared units of X."""
+        diagonal: Floats = self.factor_weights @ self.factors**2
+        diagonal += self.summary.within_diagonal(self.coefficients)
+        return diagonal
+
     def trace(self) -> float:
         """Return the trace, squared units of X."""
-        factors = float(self.factor_weights @ np.einsum("ij,ij->i", self.factors, self.factors))
-        return self.summary.within_trace(self.coefficients) + factors
+        return float(self.diagonal().sum())
 
 
 def cell_id(key: CellKey) -> CellId:

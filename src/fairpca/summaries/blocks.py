@@ -19,10 +19,12 @@ __all__ = [
     "cell_sums",
     "centered_blocks",
     "centered_tiles",
+    "column_range",
     "dense_rows",
     "reference_point",
     "weight_rows",
     "weighted_sums",
+    "within_range",
 ]
 
 # A block of rows in flight fits the cache, and is long enough for full BLAS speed.
@@ -38,11 +40,27 @@ def reference_point(X: Any, rows: NDArray[np.intp] | slice) -> Floats:
     """Return a point about which sums may be taken without losing digits: an early mean.
 
     Scatter about it exceeds the scatter sought by at most about n / `REFERENCE_ROWS`, whatever the
-    order of the rows, for the early rows are part of the data.
+    order of the rows, for the early rows are part of the data. Of a constant column it is the very
+    value, so that nothing is left of the column: all its sums are 0, whatever the weights.
     """
     first = rows if isinstance(rows, slice) else rows[:REFERENCE_ROWS]
-    mean: Floats = dense_rows(X, first).mean(axis=0, dtype=np.float64)
-    return mean
+    early = dense_rows(X, first)
+    mean: Floats = early.mean(axis=0, dtype=np.float64)
+    return within_range(mean, early)
+
+
+def within_range(mean: Floats, rows: Any) -> Floats:
+    """Return the columns' means without the rounding that takes them out of the columns' range."""
+    inside: Floats = np.clip(mean, *column_range(rows))
+    return inside
+
+
+def column_range(rows: Any) -> tuple[Floats, Floats]:
+    """Return the least and the largest value of each column; with infinite ones, infinity."""
+    lowest, highest = rows.min(axis=0), rows.max(axis=0)
+    if scipy.sparse.issparse(rows):
+        lowest, highest = (values.toarray().reshape(-1) for values in (lowest, highest))
+    return np.asarray(lowest, dtype=np.float64), np.asarray(highest, dtype=np.float64)
 
 
 def centered_blocks(

@@ -80,14 +80,10 @@ class DistributedRows(GroupSummary):
         """See `GroupSummary.within_dense`; O(d²) memory, so only for small d."""
         return self.within_matmat(coefficients, np.eye(self.n_features))
 
-    def within_trace(self, coefficients: Floats) -> float:
-        """See `GroupSummary.within_trace`."""
-        return float(coefficients @ self.spreads.sum(axis=1))
-
-    def within_scale(self) -> Floats:
-        """See `GroupSummary.within_scale`."""
-        scale: Floats = self.spreads.sum(axis=0)
-        return scale
+    def within_diagonal(self, coefficients: Floats) -> Floats:
+        """See `GroupSummary.within_diagonal`."""
+        diagonal: Floats = coefficients @ self.spreads
+        return diagonal
 
     def is_finite(self) -> bool:
         """Whether all sums are finite."""

@@ -217,14 +217,12 @@ class GroupMoments(GroupSummary):
             matrix = scaled if matrix is None else np.add(matrix, scaled, out=matrix)
         return np.zeros((self.n_features,) * 2) if matrix is None else matrix
 
-    def within_trace(self, coefficients: Floats) -> float:
-        """See `GroupSummary.within_trace`."""
-        return sum(float(c * np.trace(matrix)) for c, matrix in self._terms(coefficients))
-
-    def within_scale(self) -> Floats:
-        """See `GroupSummary.within_scale`."""
-        diagonal: Floats = np.diagonal(self.scatter, axis1=1, axis2=2).sum(axis=0)
-        return np.maximum(diagonal, 0.0)
+    def within_diagonal(self, coefficients: Floats) -> Floats:
+        """See `GroupSummary.within_diagonal`."""
+        diagonal = np.zeros(self.n_features)
+        for coefficient, matrix in self._terms(coefficients):
+            diagonal += coefficient * matrix.diagonal()
+        return diagonal
 
     def _terms(self, coefficients: Floats) -> list[tuple[float, Floats]]:
         """Scatters with the coefficients they get, zeros left out."""

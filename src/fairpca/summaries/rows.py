@@ -7,6 +7,7 @@ solved there and its answer rotated back.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,17 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Attribute, Groups
+from fairpca.data.matrix import column_name
 from fairpca.summaries.base import CellKey, Floats, GroupSummary, split_into_cells
+from fairpca.summaries.blocks import column_range, within_range
 
-__all__ = ["GroupRows", "row_space"]
+__all__ = ["ROTATED_UP_TO", "GroupRows", "row_space", "rows_are_fewer", "unlike_columns"]
+
+ROTATED_UP_TO = 2500
+"""Rows."""
+
+_FORM_UP_TO = 5000
+_UNLIKE, _ROUNDING = 1e6, 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +93,8 @@ class GroupRows(GroupSummary):
     def is_finite(self) -> bool:
         """Whether all values are finite."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return bool(np.isfinite(self.means).all() and np.isfinite(self.within_scale().sum()))
+            squares = self.within_diagonal(np.ones(len(self.keys)))
+            return bool(np.isfinite(self.means).all() and np.isfinite(squares.sum()))
 
     def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
         """See `GroupSummary.within_matmat`."""
@@ -98,24 +108,53 @@ class GroupRows(GroupSummary):
         """See `GroupSummary.within_dense`; O(d²) memory, so only for small d."""
         return self.within_matmat(coefficients, np.eye(self.n_features))
 
-    def within_trace(self, coefficients: Floats) -> float:
-        """See `GroupSummary.within_trace`."""
+    def within_diagonal(self, coefficients: Floats) -> Floats:
+        """See `GroupSummary.within_diagonal`."""
+        weights = coefficients[self.codes] * self.sample_weight
         if scipy.sparse.issparse(self.rows):
-            squares = np.asarray(self.rows.multiply(self.rows).sum(axis=1)).reshape(-1)
-        else:
-            squares = np.einsum("ij,ij->i", self.rows, self.rows)
-        per_cell = np.bincount(self.codes, squares * self.sample_weight, minlength=len(self.keys))
-        per_cell -= self.weights * np.einsum("ij,ij->i", self.means, self.means)
-        return float(coefficients @ per_cell)
-
-    def within_scale(self) -> Floats:
-        """See `GroupSummary.within_scale`."""
-        if scipy.sparse.issparse(self.rows):
-            squares = self.rows.multiply(self.rows).T @ self.sample_weight
+            squares = self.rows.multiply(self.rows).T @ weights
             diagonal: Floats = np.asarray(squares).reshape(-1)
         else:
-            diagonal = np.einsum("i,ij,ij->j", self.sample_weight, self.rows, self.rows)
-        return np.maximum(diagonal - self.weights @ self.means**2, 0.0)
+            diagonal = np.einsum("i,ij,ij->j", weights, self.rows, self.rows)
+        diagonal -= (coefficients * self.weights) @ self.means**2
+        return diagonal
+
+
+def rows_are_fewer(X: Any) -> bool:
+    """Whether to rotate rows into their span: fewer rows than columns, and columns of like units.
+
+    Rotated rows are rounded by a share of their whole length. Where a column varies by less than
+    that, moments are to be taken in the columns themselves.
+
+    Raises
+    ------
+    ValueError
+        If the columns are of unlike units, and too many for that.
+    """
+    n, d = X.shape
+    if n >= d or n > ROTATED_UP_TO:
+        return False
+    unlike = unlike_columns(X)
+    if unlike and d > _FORM_UP_TO:
+        raise ValueError(f"{unlike} With more than {_FORM_UP_TO:,} columns both cannot be held.")
+    return not unlike
+
+
+def unlike_columns(X: Any, names: Sequence[str] | None = None) -> str:
+    """Say which columns vary a million times as widely as which others, or nothing."""
+    lowest, highest = column_range(X)
+    with np.errstate(over="ignore", invalid="ignore"):  # the sums will tell
+        widths = highest - lowest
+    varied = np.flatnonzero(widths)
+    finite = bool(np.isfinite(widths).all())
+    if not finite or not len(varied) or widths.max() / _UNLIKE <= widths[varied].min():
+        return ""
+    wide, narrow = int(np.argmax(widths)), int(varied[np.argmin(widths[varied])])
+    return (
+        f"column {column_name(names, wide)} of X varies {widths[wide] / widths[narrow]:.2g} "
+        f"times as widely as column {column_name(names, narrow)}: standardise the columns, for "
+        "example with sklearn.preprocessing.StandardScaler."
+    )
 
 
 def row_space(X: Any) -> tuple[Floats, Floats, Floats]:
@@ -129,7 +168,7 @@ def row_space(X: Any) -> tuple[Floats, Floats, Floats]:
     Returns
     -------
     coordinates : ndarray of shape (n_samples, n_samples)
-        The centred rows in the new basis.
+        The centred rows in the new basis; 0 along axes where only rounding is left of them.
     basis : ndarray of shape (n_features, n_samples)
         Orthonormal columns; ``X - origin`` is ``coordinates @ basis.T``.
     origin : ndarray of shape (n_features,)
@@ -139,7 +178,11 @@ def row_space(X: Any) -> tuple[Floats, Floats, Floats]:
         rows, origin = _centered(X.toarray() if scipy.sparse.issparse(X) else X)
     # QR of the transpose, not the n × n Gram matrix: squaring would halve the digits of weak rows.
     basis, triangle = scipy.linalg.qr(rows.T, mode="economic", overwrite_a=True, check_finite=False)
-    return np.ascontiguousarray(triangle.T), basis, origin
+    coordinates = np.ascontiguousarray(triangle.T)
+    with np.errstate(over="ignore", invalid="ignore"):  # the sums will tell
+        lengths = np.linalg.norm(coordinates, axis=0)
+        coordinates[:, lengths <= _ROUNDING * np.linalg.norm(lengths)] = 0.0
+    return coordinates, basis, origin
 
 
 def _centered(X: Any) -> tuple[Any, Floats]:
@@ -147,10 +190,11 @@ def _centered(X: Any) -> tuple[Any, Floats]:
         rows = X.tocsr().astype(np.float64)  # a copy
         rows.sum_duplicates()
         full = np.bincount(rows.indices, minlength=X.shape[1]) == X.shape[0]
-        shift: Floats = np.where(full, np.asarray(rows.mean(axis=0)).reshape(-1), 0.0)
+        mean = within_range(np.asarray(rows.mean(axis=0)).reshape(-1), rows)
+        shift: Floats = np.where(full, mean, 0.0)
         rows.data -= shift[rows.indices]
         return rows, shift
-    origin: Floats = X.mean(axis=0, dtype=np.float64)
+    origin = within_range(X.mean(axis=0, dtype=np.float64), X)
     rows = np.empty(X.shape)
     np.subtract(X, origin, out=rows, dtype=np.float64)
     return rows, origin

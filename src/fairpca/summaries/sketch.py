@@ -249,14 +249,10 @@ class GroupSketch(GroupSummary):
             matrix += coefficient * (B.T @ B)
         return matrix
 
-    def within_trace(self, coefficients: Floats) -> float:
-        """See `GroupSummary.within_trace`; exact, including what the sketch lost."""
-        return float(coefficients @ self.spreads.sum(axis=1))
-
-    def within_scale(self) -> Floats:
-        """See `GroupSummary.within_scale`; exact."""
-        scale: Floats = self.spreads.sum(axis=0)
-        return scale
+    def within_diagonal(self, coefficients: Floats) -> Floats:
+        """See `GroupSummary.within_diagonal`; exact, including what the sketch lost."""
+        diagonal: Floats = coefficients @ self.spreads
+        return diagonal
 
     @property
     def capacity(self) -> int:

@@ -10,11 +10,9 @@ import numpy as np
 from fairpca.data.groups import Attribute, Groups
 from fairpca.summaries.base import Floats
 from fairpca.summaries.moments import GroupMoments, Resolution
-from fairpca.summaries.rows import row_space
+from fairpca.summaries.rows import row_space, rows_are_fewer
 
 __all__ = ["SpanMoments"]
-
-_ROW_SPACE_UP_TO = 2500
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +76,7 @@ class SpanMoments:
         resolution : {"cells", "pooled"}
             See `GroupMoments`.
         """
-        n, d = X.shape
-        if n >= d or n > _ROW_SPACE_UP_TO:
+        if not rows_are_fewer(X):
             return cls(
                 GroupMoments.from_rows(
                     X, groups, sample_weight, stratum=stratum, resolution=resolution

@@ -179,10 +179,14 @@ class ConvexMatchingPCA(ContrastedProjection):
         total = self._total(seen)
         if not isinstance(n_components, int):
             matched = constrained_components(
-                moments.covariance(ddof=1), n_components, unfair, max_components=available
+                moments.covariance(ddof=1),
+                n_components,
+                unfair,
+                max_components=available,
+                by_column=seen.basis is None,
             )
             found = np.asarray(matched.certificate["explained_variance"])
-            rounding = float(np.asarray(matched.certificate["variance_rounding"]))
+            rounding = np.asarray(matched.certificate["variance_rounding"])
             n_components = int(np.sum(self._varied(found, rounding, len(unfair))))
         means = np.array([moments.mean(c.inside) - moments.mean(c.outside) for c in contrasts])
         differences = self._differences(seen, contrasts)

@@ -133,9 +133,12 @@ class CovarianceMatchingPCA(ContrastedProjection):
         unfair = self._directions_removed(seen)
         n_components, available = self._wanted(seen, len(unfair))
         covariance, total = moments.covariance(ddof=1), self._total(seen)
-        result = constrained_components(covariance, n_components, unfair, max_components=available)
+        by_column = seen.basis is None
+        result = constrained_components(
+            covariance, n_components, unfair, max_components=available, by_column=by_column
+        )
         variances = np.asarray(result.certificate["explained_variance"])
-        rounding = float(np.asarray(result.certificate["variance_rounding"]))
+        rounding = np.asarray(result.certificate["variance_rounding"])
         kept = self._varied(variances, rounding, len(unfair))
         components = seen.lift(result.components[kept])
         dtype = dtype_of(seen.rows.X)

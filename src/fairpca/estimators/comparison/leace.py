@@ -177,5 +177,6 @@ class LEACE(ContrastedProjection):
         self.axes_ = np.where(flipped[:, None], -axes, axes).astype(dtype)
         self.unfair_subspace_ = seen.lift(unfair).astype(dtype)
         self.readers_ = seen.lift(np.asarray(found["readers"])).astype(dtype)
-        self.change_ = float(np.asarray(found["change"]))
+        n = moments.count(moments.everything)
+        self.change_ = float(np.asarray(found["change"])) * (n - 1) / max(n, 1)  # a mean over rows
         self.constraint_violation_ = float(np.asarray(found["constraint_violation"]))

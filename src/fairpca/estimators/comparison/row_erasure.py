@@ -26,11 +26,9 @@ from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.moments import GroupMoments
-from fairpca.summaries.rows import row_space
+from fairpca.summaries.rows import row_space, rows_are_fewer
 
 __all__ = ["RowErasure"]
-
-_ROW_SPACE_UP_TO = 2500
 
 
 class RowErasure(SubspaceRemoval):
@@ -62,7 +60,8 @@ class RowErasure(SubspaceRemoval):
         sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)
             Each row's group, per attribute. Labels may be anything; integers are labels too.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; a row of weight w counts as w rows.
+            Non-negative weights. They act as repetitions do, up to scale; the n − 1 of a
+            covariance counts rows, whatever their weights.
 
         Returns
         -------
@@ -108,9 +107,8 @@ class RowErasure(SubspaceRemoval):
 
     def _summarise(self, rows: CheckedRows) -> tuple[Floats, Summary]:
         """Return the rows, densely and (wide ones) in their own span, and their moments."""
-        n, d = rows.X.shape
-        solver, basis, origin = "dense", None, np.zeros(d)
-        if n < d and n <= _ROW_SPACE_UP_TO:
+        solver, basis, origin = "dense", None, np.zeros(rows.X.shape[1])
+        if rows_are_fewer(rows.X):
             solver = "gram"
             coordinates, basis, origin = row_space(rows.X)
         else:
