@@ -38,6 +38,7 @@ from fairpca.data.columns import (
 from fairpca.data.disguises import check_not_disguised
 from fairpca.data.frames import check_distinct_names
 from fairpca.data.source import check_columns
+from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.data.unseen import UnseenValues
 
 __all__ = ["TableEncoder", "UnseenValues"]
@@ -118,6 +119,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.categorical = categorical
         self.max_categories = max_categories
 
+    @fits_anew
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the columns, means, variances and categories of a table X.
 
@@ -149,6 +151,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             max_categories=self.max_categories,
         )
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one more block of a table that is larger than memory.
 
@@ -191,6 +194,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         unseen.warn()
         return out
 
+    @all_or_nothing
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
         """Fit, and encode the same table."""
         encoded: NDArray[np.float64] = self.fit(X).transform(X)
@@ -276,10 +280,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_samples_seen_ = 0
 
     def _learn(self, batch: pa.RecordBatch) -> None:
-        for name in batch.schema.names:
-            missing = count_missing(batch[name])
-            if missing:
-                self.n_missing_[name] = self.n_missing_.get(name, 0) + missing
+        found = {name: count_missing(batch[name]) for name in batch.schema.names}
+        known = self.n_missing_
+        self.n_missing_ = known | {n: known.get(n, 0) + c for n, c in found.items() if c}
         if self._numeric:
             self._learn_numbers(self._numbers(batch))
             if self.scale:
@@ -289,7 +292,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             values, _ = text_codes(batch[name], name, self._kind(name))
             seen = {_category(value) for value in values}
             if not seen <= set(known):
-                self.categories_[name] = tuple(sorted(seen.union(known)))
+                joined = tuple(sorted(seen.union(known)))
+                self.categories_ = self.categories_ | {name: joined}
         self.n_samples_seen_ += batch.num_rows
 
     def _learn_numbers(self, values: NDArray[np.float64]) -> None:
@@ -299,9 +303,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return
         with np.errstate(all="ignore"):  # told by _check_spread
             scaler = self._scaler(some).partial_fit(np.ascontiguousarray(values[:, some]))
-        self.means_[some], self.variances_[some] = scaler.mean_, scaler.var_
-        self.scales_[some] = scaler.scale_
-        self.n_values_[some] = scaler.n_samples_seen_
+        self.means_ = _replaced(self.means_, some, scaler.mean_)
+        self.variances_ = _replaced(self.variances_, some, scaler.var_)
+        self.scales_ = _replaced(self.scales_, some, scaler.scale_)
+        self.n_values_ = _replaced(self.n_values_, some, scaler.n_samples_seen_)
 
     def _check_spread(self) -> None:
         """Refuse numbers whose squares overflow or vanish in float64: they could not be scaled."""
@@ -403,6 +408,13 @@ def _category(value: str | None) -> str:
     if value is None:
         return MISSING
     return f"({value})" if _LIKE_MISSING.fullmatch(value) else value
+
+
+def _replaced(old: NDArray[Any], some: NDArray[np.bool_], new: Any) -> NDArray[Any]:
+    """Return a copy with some values replaced: an array that is an attribute stays as it is."""
+    values = old.copy()
+    values[some] = new
+    return values
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -32,6 +32,7 @@ from fairpca.data.groups import (
     level_array,
 )
 from fairpca.data.matrix import as_matrix, index_of
+from fairpca.data.transaction import all_or_nothing
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.parameters import CRITERIA, check_choice
 from fairpca.estimators.projection import AffineMap, RowMap
@@ -114,6 +115,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     mean_: NDArray[Any]
     criterion: str
 
+    @all_or_nothing
     def fit_transform(
         self,
         X: Any,

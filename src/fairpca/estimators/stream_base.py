@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from fairpca.data.array_library import to_numpy
 from fairpca.data.groups import level_array
 from fairpca.data.matrix import all_finite, explain_nonfinite
+from fairpca.data.transaction import forget_fit
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, dtype_of
 from fairpca.estimators.stream_solution import solve_summary
@@ -102,8 +103,7 @@ class StreamEstimator(LinearProjection):
 
     def _reset(self) -> None:
         check_stream_parameters(self)
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("__")]:
-            delattr(self, name)
+        forget_fit(self)
         self.__dict__.pop("_stream", None)
         self.n_samples_seen_ = 0
 

@@ -16,6 +16,7 @@ import numpy as np
 from fairpca.data.dask_input import is_dask
 from fairpca.data.groups import Groups, level_array
 from fairpca.data.matrix import explain_nonfinite
+from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.estimators.base import CheckedRows, LinearProjection
 from fairpca.estimators.cluster import counted_rows, partitioned_rows
 from fairpca.estimators.parameters import (
@@ -90,6 +91,7 @@ class SummaryProjection(LinearProjection):
     combine_attributes: str
     missing_groups: str
 
+    @fits_anew
     def fit(
         self,
         X: Any,
@@ -140,6 +142,7 @@ class SummaryProjection(LinearProjection):
         self._check_finite(rows, span.moments)
         return self._solve_span(rows, span, rows.X.shape[0])
 
+    @all_or_nothing
     def partial_fit(
         self,
         X: Any,
@@ -190,6 +193,7 @@ class SummaryProjection(LinearProjection):
             moments, n_rows = before.in_columns().merge(moments), n_rows + self.n_samples_seen_
         return self._solve_span(rows, SpanMoments(moments), n_rows, partial=True)
 
+    @fits_anew
     def fit_summary(
         self, summary: GroupSummary, *, attributes: Sequence[str] | None = None
     ) -> Self:
@@ -226,7 +230,6 @@ class SummaryProjection(LinearProjection):
                 f"the summary keeps {list(names)} apart: summarise their combination as one "
                 "attribute, or use combine_attributes='separate'."
             )
-        self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = summary.n_features
         nothing = CheckedRows(np.empty((0, summary.n_features)), Groups((), 0), None, None, ())
         span = SpanMoments(summary) if isinstance(summary, GroupMoments) else None
