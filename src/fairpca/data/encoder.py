@@ -280,9 +280,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_samples_seen_ = 0
 
     def _learn(self, batch: pa.RecordBatch) -> None:
-        found = {name: count_missing(batch[name]) for name in batch.schema.names}
-        known = self.n_missing_
-        self.n_missing_ = known | {n: known.get(n, 0) + c for n, c in found.items() if c}
+        before = self.n_missing_
+        missing = {name: count_missing(batch[name]) for name in batch.schema.names}
+        self.n_missing_ = before | {n: before.get(n, 0) + c for n, c in missing.items() if c}
         if self._numeric:
             self._learn_numbers(self._numbers(batch))
             if self.scale:
@@ -410,7 +410,7 @@ def _category(value: str | None) -> str:
     return f"({value})" if _LIKE_MISSING.fullmatch(value) else value
 
 
-def _replaced(old: NDArray[Any], some: NDArray[np.bool_], new: Any) -> NDArray[Any]:
+def _replaced(old: NDArray[Any], some: Any, new: Any) -> NDArray[Any]:
     """Return a copy with some values replaced: an array that is an attribute stays as it is."""
     values = old.copy()
     values[some] = new

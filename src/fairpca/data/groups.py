@@ -7,9 +7,9 @@ gives one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any, Literal
 
 import narwhals as nw
@@ -19,7 +19,17 @@ from sklearn.utils.validation import check_array
 
 from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.frames import check_distinct_names, without_stored_index
-from fairpca.data.group_checks import check_levels
+from fairpca.data.group_checks import check_alike, check_levels
+from fairpca.data.labels import (
+    UNLABELLED,
+    Label,
+    factorize,
+    label_array,
+    label_key,
+    level_array,
+    object_array,
+    sorted_labels,
+)
 
 __all__ = [
     "Attribute",
@@ -35,10 +45,8 @@ __all__ = [
     "sorted_labels",
 ]
 
-Label = Hashable
-"""A group's name as the user wrote it; None stands for "no label"."""
 
-UNLABELLED = -1
+_JOINER = re.compile("[&'\"]")
 
 
 @dataclass(frozen=True)
@@ -119,7 +127,8 @@ class Groups:
     def intersection(self) -> Groups:
         """Return one attribute whose levels are the combinations of labels that occur.
 
-        A row that lacks any of its labels is unlabelled.
+        A row that lacks any of its labels is unlabelled. A combination is named by its labels
+        alone, so that it has the same name in every batch of rows.
         """
         if len(self.attributes) <= 1:
             return self
@@ -127,9 +136,7 @@ class Groups:
         complete = [i for i, key in enumerate(keys) if None not in key]
         position = np.full(len(keys), UNLABELLED, dtype=np.intp)
         position[complete] = np.arange(len(complete))
-        levels = tuple(" & ".join(str(label) for label in keys[i]) for i in complete)
-        if len(set(levels)) < len(levels):  # labels that contain the joiner, or 1 beside "1"
-            levels = tuple(" & ".join(repr(label) for label in keys[i]) for i in complete)
+        levels = tuple(" & ".join(map(_in_combination, keys[i])) for i in complete)
         return Groups((Attribute(" & ".join(self.names), levels, position[cells]),), self.n_samples)
 
 
@@ -243,54 +250,10 @@ def align_to_index(values: Any, index: Any, name: str) -> Any:
     return values.reindex(index)
 
 
-def factorize(values: NDArray[Any]) -> tuple[tuple[Label, ...], NDArray[np.intp]]:
-    """Return the sorted distinct labels of a 1-D array and each row's position among them.
-
-    Missing values (None, NaN, NaT, NA) get position -1. Text is never missing: "nan" and "NA" are
-    labels.
-    """
-    if values.dtype.kind in "biuU":
-        levels, codes = np.unique(values, return_inverse=True)
-        return tuple(levels.tolist()), codes.reshape(-1).astype(np.intp)
-    items: list[Any] = values.tolist() if values.dtype.kind != "M" else list(values)
-    key: Callable[[Any], Any] = _identity
-    kinds = set(map(type, items))
-    if kinds & {bool, np.bool_} and len(kinds) > 1:
-        key = label_key  # True == 1 in Python, but a user who wrote both meant two labels
-    try:
-        distinct = (
-            {key(v): v for v in set(items)} if key is _identity else {key(v): v for v in items}
-        )
-    except TypeError as error:
-        raise TypeError(
-            f"a label of sensitive_features cannot be a group name: {error}. Labels must be text, "
-            "numbers, booleans or dates."
-        ) from None
-    present = {k: v for k, v in distinct.items() if not _is_missing(v)}
-    levels_sorted = sorted_labels(present.values())
-    position = {key(v): i for i, v in enumerate(levels_sorted)}
-    keys = items if key is _identity else map(key, items)
-    found = map(position.get, keys, repeat(UNLABELLED))
-    codes = np.fromiter(found, dtype=np.intp, count=len(items))
-    return levels_sorted, codes
-
-
-def label_key(label: Label) -> tuple[bool, Label]:
-    """Return what tells labels apart: their value, but True is not 1."""
-    return isinstance(label, bool | np.bool_), label
-
-
-def level_array(labels: Sequence[Label]) -> NDArray[Any]:
-    """Return labels as a 1-D array that holds each of them as it was, of objects if need be."""
-    if len({type(label) for label in labels}) == 1 and isinstance(labels[0], str | int | float):
-        array = np.array(labels)
-        if array.tolist() == list(labels):  # NumPy drops trailing zero characters, for example
-            return array
-    return _object_array(labels)
-
-
-def label_attribute(y: Any, groups: Groups, index: Any = None) -> Attribute:
+def label_attribute(y: Any, groups: Groups, index: Any = None, *, part: bool = False) -> Attribute:
     """Check the label y, and return it as a further attribute of the rows of `groups`.
+
+    With `part` the rows are some of many, whose labels are checked together.
 
     Raises
     ------
@@ -306,29 +269,24 @@ def label_attribute(y: Any, groups: Groups, index: Any = None) -> Attribute:
     levels, codes = factorize(labels)
     if (codes < 0).any():
         raise ValueError(f"y has {(codes < 0).sum()} missing labels.")
+    if not part:
+        check_alike("y", levels)
     return Attribute("y" if "y" not in groups.names else "y (label)", levels, codes)
 
 
-def sorted_labels(labels: Iterable[Label]) -> tuple[Label, ...]:
-    """Sort labels by value, or by type and text where their values do not compare."""
-    items = list(labels)
-    try:
-        return tuple(sorted(items))  # type: ignore[type-var]
-    except TypeError:
-        return tuple(sorted(items, key=lambda v: (type(v).__name__, str(v))))
-
-
-def _identity(value: Any) -> Any:
-    return value
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in {"NAType", "NaTType", "MaskedConstant"}:
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):
-        return False
+def _in_combination(label: Label) -> str:
+    """Write a label as a part of a combination's name, such that no two are written alike."""
+    if isinstance(label, str):
+        try:
+            float(label)
+        except ValueError:
+            plain = label not in ("True", "False") and not _JOINER.search(label)
+            return label if plain else repr(label)
+        return repr(label)  # text that reads like a number
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    plain = isinstance(label, bool | np.bool_ | int | float | np.number)
+    return str(label) if plain else repr(label)
 
 
 def _attribute(name: str, values: NDArray[Any], missing: str) -> Attribute:
@@ -386,47 +344,4 @@ def _series_values(series: nw.Series[Any]) -> NDArray[Any]:
     """Values of a Series: Python objects where NumPy would turn missing integers into floats."""
     if series.dtype.is_numeric() and not series.is_null().any():
         return np.asarray(series.to_numpy())
-    return _object_array(series.to_list())
-
-
-def label_array(features: Any) -> NDArray[Any]:
-    """Return labels as an array of one or two dimensions, no label changed."""
-    if hasattr(features, "toarray") or type(features).__module__.startswith("dask."):
-        raise TypeError(
-            f"sensitive_features is a {type(features).__name__}: pass a dense array, Series or "
-            "frame that fits in memory."
-        )
-    if isinstance(features, np.ma.MaskedArray):
-        values = np.array(features.data, dtype=object)
-        values[np.ma.getmaskarray(features)] = None
-        return values
-    if isinstance(features, np.ndarray):
-        return features
-    if isinstance(features, str | bytes) or not hasattr(features, "__iter__"):
-        raise TypeError(
-            f"sensitive_features is {features!r}, which holds no labels: pass one label per row, "
-            "for example the column itself, frame['sex']."
-        )
-    if isinstance(features, Set):
-        raise TypeError(
-            "sensitive_features is a set, which has no order: pass one label per row, in the order "
-            "of the rows of X."
-        )
-    # np.asarray would turn [1, "a", None] into text and so invent the labels "1" and "None".
-    items: Sequence[Any] = (
-        features.to_pylist() if hasattr(features, "to_pylist") else list(features)
-    )
-    if items and isinstance(items[0], list | tuple | np.ndarray):
-        widths = {len(row) for row in items}
-        if len(widths) > 1:
-            raise ValueError(f"sensitive_features has rows of different lengths: {sorted(widths)}.")
-        array = np.empty((len(items), widths.pop()), dtype=object)
-        array[:] = [list(row) for row in items]
-        return array
-    return _object_array(items)
-
-
-def _object_array(items: Sequence[Any]) -> NDArray[Any]:
-    array = np.empty(len(items), dtype=object)
-    array[:] = items
-    return array
+    return object_array(series.to_list())

@@ -286,6 +286,7 @@ class StreamingMomentMatchingPCA(StreamEstimator):
         rows = self._validate(X, y, sensitive_features, sample_weight, reset=first, batch=True)
         if first:
             self._begin(rows, n_rows=None)
+        self._check_batch_labels(rows)
         self._absorb(rows)
         return self
 

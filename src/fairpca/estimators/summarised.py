@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from fairpca.data.dask_input import is_dask
-from fairpca.data.groups import Groups, level_array
+from fairpca.data.groups import Groups, Label, level_array
 from fairpca.data.matrix import explain_nonfinite
 from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.estimators.base import CheckedRows, LinearProjection
@@ -189,8 +189,12 @@ class SummaryProjection(LinearProjection):
         )
         self._check_finite(rows, moments)
         n_rows = rows.X.shape[0]
+        known: dict[str, tuple[Label, ...]] = {}
         if before is not None:
+            known = before.moments.all_levels()
             moments, n_rows = before.in_columns().merge(moments), n_rows + self.n_samples_seen_
+        label = None if rows.stratum is None else rows.stratum.name
+        self._check_labels(moments.all_levels(), n_rows, label=label, known=known)
         return self._solve_span(rows, SpanMoments(moments), n_rows, partial=True)
 
     @fits_anew
@@ -231,6 +235,8 @@ class SummaryProjection(LinearProjection):
                 "attribute, or use combine_attributes='separate'."
             )
         self.n_features_in_ = summary.n_features
+        used = {name: summary.levels(name) for name in (*names, *([stratum] if stratum else ()))}
+        self._check_labels(used, summary.count(summary.everything), label=stratum)
         nothing = CheckedRows(np.empty((0, summary.n_features)), Groups((), 0), None, None, ())
         span = SpanMoments(summary) if isinstance(summary, GroupMoments) else None
         n_rows = summary.count(summary.everything)
