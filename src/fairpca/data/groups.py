@@ -15,7 +15,6 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 
 from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.frames import check_distinct_names, without_stored_index
@@ -30,6 +29,7 @@ from fairpca.data.labels import (
     object_array,
     sorted_labels,
 )
+from fairpca.data.masked import masked_as_none, without_mask
 
 __all__ = [
     "Attribute",
@@ -40,6 +40,7 @@ __all__ = [
     "factorize",
     "label_array",
     "label_attribute",
+    "label_codes",
     "label_key",
     "level_array",
     "sorted_labels",
@@ -194,11 +195,11 @@ def encode_groups(
     attributes = []
     if isinstance(sensitive_features, Mapping):
         aligned: Any = {
-            name: align_to_index(column, index, f"sensitive_features[{name!r}]")
+            name: align_to_index(column, index, f"sensitive_features[{name!r}]", labels=True)
             for name, column in sensitive_features.items()
         }
     else:
-        aligned = align_to_index(sensitive_features, index, "sensitive_features")
+        aligned = align_to_index(sensitive_features, index, "sensitive_features", labels=True)
     for name, values in _columns(aligned):
         if len(values) != n_samples:
             raise ValueError(
@@ -218,15 +219,19 @@ def encode_groups(
     return groups.intersection() if combine == "intersection" else groups
 
 
-def align_to_index(values: Any, index: Any, name: str) -> Any:
-    """Put pandas `values` in the order of X's pandas index; anything else comes back as it is.
+def align_to_index(values: Any, index: Any, name: str, *, labels: bool = False) -> Any:
+    """Put pandas `values` in the order of X's pandas index; others come back as they are.
+
+    All that comes beside X goes through here. What is masked is refused, or with `labels` becomes
+    None, a missing label.
 
     Raises
     ------
     ValueError
         If both have an index and their labels are not the same set, or labels repeat so that the
-        order cannot be known.
+        order cannot be known; or if a value is masked.
     """
+    values = masked_as_none(values) if labels else without_mask(values, name)
     own = getattr(values, "index", None)
     if index is None or own is None or callable(own) or not hasattr(values, "reindex"):
         return values
@@ -250,6 +255,43 @@ def align_to_index(values: Any, index: Any, name: str) -> Any:
     return values.reindex(index)
 
 
+def label_codes(
+    y: Any, n_samples: int, index: Any, name: str
+) -> tuple[tuple[Label, ...], NDArray[np.intp]]:
+    """Return the distinct class labels of y, sorted, and each row's position among them.
+
+    Parameters
+    ----------
+    y : array-like, Series or frame of one column
+        One label per row.
+    n_samples : int
+        Rows of the table it belongs to.
+    index : pandas.Index or None
+        That table's.
+    name : str
+        What the caller calls y.
+
+    Raises
+    ------
+    ValueError
+        If y has another length or several columns, or lacks labels.
+    """
+    columns = _columns(align_to_index(y, index, name), name)
+    if len(columns) != 1:
+        raise ValueError(f"{name} has {len(columns)} columns: give one label per row.")
+    labels = columns[0][1]
+    if len(labels) != n_samples:
+        raise ValueError(f"{name} has {len(labels)} rows, its table {n_samples}: give one a row.")
+    levels, codes = factorize(labels, name)
+    missing = np.flatnonzero(codes < 0)
+    if missing.size:
+        raise ValueError(
+            f"{name} has {missing.size} missing labels (first in row {missing[0]}): fill them in "
+            "or drop those rows."
+        )
+    return levels, codes
+
+
 def label_attribute(y: Any, groups: Groups, index: Any = None, *, part: bool = False) -> Attribute:
     """Check the label y, and return it as a further attribute of the rows of `groups`.
 
@@ -260,15 +302,7 @@ def label_attribute(y: Any, groups: Groups, index: Any = None, *, part: bool = F
     ValueError
         If y has another length, or lacks labels.
     """
-    y = align_to_index(y, index, "y")
-    labels = check_array(
-        y, ensure_2d=False, dtype=None, ensure_all_finite=False, ensure_min_samples=0
-    ).reshape(-1)
-    if len(labels) != groups.n_samples:
-        raise ValueError(f"y has {len(labels)} rows, X has {groups.n_samples}.")
-    levels, codes = factorize(labels)
-    if (codes < 0).any():
-        raise ValueError(f"y has {(codes < 0).sum()} missing labels.")
+    levels, codes = label_codes(y, groups.n_samples, index, "y")
     if not part:
         check_alike("y", levels)
     return Attribute("y" if "y" not in groups.names else "y (label)", levels, codes)
@@ -303,12 +337,12 @@ def _attribute(name: str, values: NDArray[Any], missing: str) -> Attribute:
     return Attribute(name, levels, codes)
 
 
-def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:
+def _columns(features: Any, where: str = "sensitive_features") -> list[tuple[str, NDArray[Any]]]:
     """Split any accepted container into named 1-D columns."""
     if isinstance(features, Mapping):
         return [(str(name), _one_column(column)) for name, column in features.items()]
     if not isinstance(features, np.ndarray):
-        check_distinct_names(features, "sensitive_features")
+        check_distinct_names(features, where)
         native = nw.from_native(
             without_stored_index(features), allow_series=True, pass_through=True
         )
@@ -321,7 +355,7 @@ def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:
             name = native.name
             named = name is not None and name != ""
             return [(str(name) if named else "sensitive_feature", _series_values(native))]
-    array = label_array(features)
+    array = label_array(features, where)
     if array.ndim == 1:
         return [("sensitive_feature", array)]
     if array.ndim == 2 and array.shape[1] == 1:
@@ -329,7 +363,7 @@ def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:
     if array.ndim == 2:
         return [(f"sensitive_feature_{j}", array[:, j]) for j in range(array.shape[1])]
     raise ValueError(
-        f"sensitive_features must have one or two dimensions, got {array.ndim}: give shape "
+        f"{where} must have one or two dimensions, got {array.ndim}: give shape "
         "(n_samples,) or (n_samples, n_attributes)."
     )
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpca.data.masked import is_masked
+
 __all__ = [
     "UNLABELLED",
     "Label",
@@ -28,18 +30,22 @@ UNLABELLED = -1
 """The code of a row without a label."""
 
 
-def factorize(values: NDArray[Any]) -> tuple[tuple[Label, ...], NDArray[np.intp]]:
+def factorize(
+    values: NDArray[Any], name: str = "sensitive_features"
+) -> tuple[tuple[Label, ...], NDArray[np.intp]]:
     """Return the sorted distinct labels of a 1-D array and each row's position among them.
 
-    Missing values (None, NaN, NaT, NA) get position -1. Text is never missing: "nan" and "NA" are
-    labels.
+    Missing values (None, NaN, NaT, NA, masked) get position -1. Text is never missing: "nan" and
+    "NA" are labels.
     """
     if values.dtype.kind in "biuU":
         levels, codes = np.unique(values, return_inverse=True)
         return tuple(levels.tolist()), codes.reshape(-1).astype(np.intp)
     items: list[Any] = values.tolist() if values.dtype.kind != "M" else list(values)
-    key: Callable[[Any], Any] = _identity
     kinds = set(map(type, items))
+    if type(np.ma.masked) in kinds:  # which has no hash
+        items = [None if is_masked(item) else item for item in items]
+    key: Callable[[Any], Any] = _identity
     if kinds & {bool, np.bool_} and len(kinds) > 1:
         key = label_key  # True == 1 in Python, but a user who wrote both meant two labels
     try:
@@ -48,7 +54,7 @@ def factorize(values: NDArray[Any]) -> tuple[tuple[Label, ...], NDArray[np.intp]
         )
     except TypeError as error:
         raise TypeError(
-            f"a label of sensitive_features cannot be a group name: {error}. Labels must be text, "
+            f"a label of {name} cannot be a group name: {error}. Labels must be text, "
             "numbers, booleans or dates."
         ) from None
     present = {k: v for k, v in distinct.items() if not _is_missing(v)}
@@ -74,27 +80,23 @@ def level_array(labels: Sequence[Label]) -> NDArray[Any]:
     return object_array(labels)
 
 
-def label_array(features: Any) -> NDArray[Any]:
+def label_array(features: Any, name: str = "sensitive_features") -> NDArray[Any]:
     """Return labels as an array of one or two dimensions, no label changed."""
     if hasattr(features, "toarray") or type(features).__module__.startswith("dask."):
         raise TypeError(
-            f"sensitive_features is a {type(features).__name__}: pass a dense array, Series or "
+            f"{name} is a {type(features).__name__}: pass a dense array, Series or "
             "frame that fits in memory."
         )
-    if isinstance(features, np.ma.MaskedArray):
-        values = np.array(features.data, dtype=object)
-        values[np.ma.getmaskarray(features)] = None
-        return values
     if isinstance(features, np.ndarray):
         return features
     if isinstance(features, str | bytes) or not hasattr(features, "__iter__"):
         raise TypeError(
-            f"sensitive_features is {features!r}, which holds no labels: pass one label per row, "
+            f"{name} is {features!r}, which holds no labels: pass one label per row, "
             "for example the column itself, frame['sex']."
         )
     if isinstance(features, Set):
         raise TypeError(
-            "sensitive_features is a set, which has no order: pass one label per row, in the order "
+            f"{name} is a set, which has no order: pass one label per row, in the order "
             "of the rows of X."
         )
     # np.asarray would turn [1, "a", None] into text and so invent the labels "1" and "None".
@@ -104,7 +106,7 @@ def label_array(features: Any) -> NDArray[Any]:
     if items and isinstance(items[0], list | tuple | np.ndarray):
         widths = {len(row) for row in items}
         if len(widths) > 1:
-            raise ValueError(f"sensitive_features has rows of different lengths: {sorted(widths)}.")
+            raise ValueError(f"{name} has rows of different lengths: {sorted(widths)}.")
         array = np.empty((len(items), widths.pop()), dtype=object)
         array[:] = [list(row) for row in items]
         return array
@@ -137,7 +139,7 @@ def _identity(value: Any) -> Any:
 
 
 def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in {"NAType", "NaTType", "MaskedConstant"}:
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
     try:
         return bool(value != value)
