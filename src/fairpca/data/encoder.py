@@ -37,6 +37,7 @@ from fairpca.data.columns import (
 )
 from fairpca.data.disguises import check_not_disguised
 from fairpca.data.frames import check_distinct_names
+from fairpca.data.plain_output import giving_arrays
 from fairpca.data.source import check_columns
 from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.data.unseen import UnseenValues
@@ -373,7 +374,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scaler(self, columns: Any = slice(None)) -> StandardScaler:
         """Return scikit-learn's scaler in the state reached so far, for some numeric columns."""
-        scaler = StandardScaler()
+        scaler = giving_arrays(StandardScaler())
         if self.n_samples_seen_:
             scaler.mean_ = self.means_[columns].copy()
             scaler.var_ = self.variances_[columns].copy()
