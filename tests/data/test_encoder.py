@@ -129,7 +129,7 @@ def test_inputs_come_back_untouched():
 
 def test_arrays_have_positions_for_names():
     encoder = TableEncoder().fit(np.eye(3))
-    assert encoder.feature_names_in_ == ("x0", "x1", "x2")
+    assert encoder.feature_names_in_.tolist() == ["x0", "x1", "x2"]
     with pytest.raises(ValueError, match="no column 'x2'"):
         encoder.transform(np.eye(2))
 

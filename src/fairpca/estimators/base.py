@@ -323,7 +323,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _validate_matrix(self, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
         if not reset and hasattr(X, "iloc"):
             X = self._with_known_names(X)
-        X = as_matrix(X, user=type(self).__name__)
+        X = as_matrix(X, user=type(self).__name__, sparse=True)
         X = validate_data(
             self,
             X,

@@ -48,7 +48,7 @@ def checked_rows(Z: Any, name: str = "Z", *, sparse: bool = False) -> Any:
     if isinstance(Z, np.ma.MaskedArray):
         Z = np.ma.filled(Z.astype(np.float64), np.nan)
     try:
-        matrix = as_matrix(Z, user=f"{name} of fairpca.metrics")
+        matrix = as_matrix(Z, user=f"{name} of fairpca.metrics", sparse=sparse)
         rows = check_array(
             matrix,
             accept_sparse="csr",

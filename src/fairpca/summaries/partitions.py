@@ -254,7 +254,7 @@ def check_block(
 
 
 def _check_matrix(X: Any, rules: BlockRules) -> Any:
-    X = as_matrix(X, user=rules.user)
+    X = as_matrix(X, user=rules.user, sparse=True)
     names = getattr(X, "columns", None)
     if rules.names is not None and names is not None and list(names) != list(rules.names):
         raise ValueError(f"X has the columns {list(names)}, not {list(rules.names)}.")
