@@ -185,12 +185,18 @@ def test_labels_that_look_alike_are_told():
         (["\u00e9", "e\u0301", "m"], r"'e\\u0301', '\\xe9'"),
         ([1, "1", "m"], r"1, '1'"),
         (["\uff46", "f", "m"], r"'f', '\uff46'"),
+        ([1.0, "1", "m"], r"1.0, '1'"),
+        (["1.0", "1", "m"], r"'1', '1.0'"),
+        ([True, 1, "m"], r"True, 1"),
+        ([b"f", "f", "m"], r"b'f', 'f'"),
+        (["'f'", "f", "m"], r"\"'f'\", 'f'"),
     ):
         with pytest.warns(UserWarning, match=rf"differ only in spaces, capitals.*: {shown}\."):
             encode_groups(labels, n_samples=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         encode_groups(["f", "m", 1], n_samples=3)
+        encode_groups(["01", "1", "1.5"], n_samples=3)
 
 
 def test_a_blank_label_is_told():

@@ -75,6 +75,7 @@ def test_a_stored_pandas_index_is_no_feature_and_no_attribute(problem):
     np.testing.assert_allclose(model.components_, fit(X, s).components_, atol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in spaces")
 def test_true_and_one_are_two_groups(problem):
     X, _ = problem
     labels = np.array([True, 1, False, 0] * 30, dtype=object)

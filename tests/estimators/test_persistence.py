@@ -467,6 +467,18 @@ def test_the_format_is_the_documented_one(path):
     np.testing.assert_array_equal(components, load_model(path).estimator.components_)
 
 
+def test_an_encoder_of_an_older_file_has_its_names_in_a_tuple(tmp_path):
+    table = {"age": [20.0, 40.0], "job": ["a", "b"]}
+    encoder = TableEncoder().fit(table)
+    names = encoder.feature_names_in_
+    assert names.dtype == object
+    encoder.feature_names_in_ = tuple(names)
+    save_model(encoder, tmp_path / "old.fairpca")
+    loaded = load_model(tmp_path / "old.fairpca").estimator
+    assert loaded.n_features_in_ == 2
+    np.testing.assert_array_equal(loaded.transform(table), encoder.transform(table))
+
+
 def test_text_that_is_no_unicode_cannot_be_saved(tmp_path):
     encoder = TableEncoder().fit({"age": [20.0, 40.0]})
     encoder.feature_names_in_ = ("a\ud800",)

@@ -13,10 +13,11 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import scipy.sparse
 from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, Setting
-from fairpca.data.frames import check_distinct_names, without_stored_index
+from fairpca.data.frames import check_distinct_names, dense_columns, without_stored_index
 
 __all__ = ["MISSING", "Kind", "as_table", "column_kind", "count_missing", "numbers", "text_codes"]
 
@@ -49,16 +50,25 @@ def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
         return without_stored_index(data, names or ())
+    if scipy.sparse.issparse(data):
+        raise TypeError(
+            "Sparse data was passed, but dense data is required: pass a frame, or X.toarray()."
+        )
     if isinstance(data, np.ndarray):
         if data.ndim != 2:
-            raise ValueError(f"a table has two dimensions, this array has {data.ndim}.")
+            raise ValueError(
+                f"a table has two dimensions, this array has {data.ndim}. Reshape your data with "
+                "array.reshape(-1, 1) if it is one column."
+            )
+        if data.dtype.kind == "c":
+            raise ValueError("Complex data not supported: pass real and imaginary parts.")
         if names is None or len(names) != data.shape[1]:
             names = tuple(f"x{j}" for j in range(data.shape[1]))
         data = {name: data[:, j] for j, name in enumerate(names)}
     try:
         if isinstance(data, dict):
             return pa.table(data)
-        frame = nw.from_native(data)
+        frame = nw.from_native(dense_columns(data))
         eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
         with warnings.catch_warnings():  # pandas names that are not text become text, as wanted
             warnings.filterwarnings("ignore", message=".*column names of mixed type")

@@ -312,13 +312,13 @@ def _split_array(values: Any, layout: _Layout, name: str) -> list[Any]:
 
 
 def _split_memory(values: Any, layout: _Layout, name: str) -> list[Any]:
-    if hasattr(values, "reindex"):
-        values = align_to_index(values, layout.whole_index(), name)
+    index = layout.whole_index() if hasattr(values, "reindex") else None
+    values = align_to_index(values, index, name, labels=name == "sensitive_features")
     native = nw.from_native(values, allow_series=True, pass_through=True)
     if isinstance(native, nw.LazyFrame):
         native = native.collect()
     if not isinstance(native, nw.DataFrame | nw.Series):
-        native = label_array(values)  # no list: Dask would look into every item
+        native = label_array(values, name)  # no list: Dask would look into every item
     lengths = layout.known_lengths()
     _check_length(name, len(native), lengths)
     ends = np.cumsum((0, *lengths)).tolist()

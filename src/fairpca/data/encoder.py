@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.column_checks import (
@@ -37,7 +37,9 @@ from fairpca.data.columns import (
 )
 from fairpca.data.disguises import check_not_disguised
 from fairpca.data.frames import check_distinct_names
+from fairpca.data.plain_output import giving_arrays
 from fairpca.data.source import check_columns
+from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.data.unseen import UnseenValues
 
 __all__ = ["TableEncoder", "UnseenValues"]
@@ -72,8 +74,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    feature_names_in_ : tuple of str
+    feature_names_in_ : ndarray of str
         The columns, in table order.
+    n_features_in_, n_features_out_ : int
+        Columns of the table, and of the matrix.
     kinds_ : tuple of {"number", "text", "boolean"}
         What each holds.
     categories_ : dict of str to tuple of str
@@ -118,6 +122,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.categorical = categorical
         self.max_categories = max_categories
 
+    @fits_anew
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the columns, means, variances and categories of a table X.
 
@@ -149,6 +154,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             max_categories=self.max_categories,
         )
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one more block of a table that is larger than memory.
 
@@ -156,7 +162,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         of the first block.
         """
         table = as_table(X)
-        if not hasattr(self, "kinds_"):
+        if hasattr(self, "kinds_"):
+            self._check_width(X)
+        else:
             self._start(table)
         table = self._select(table)
         if self.missing != "impute":
@@ -179,7 +187,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Encode a table X, shape (n_samples, n_features_out)."""
         check_is_fitted(self)
         self._check_width(X)
-        table = self._select(as_table(X, self.feature_names_in_))
+        table = self._select(as_table(X, self._columns))
         if self.missing != "impute":
             check_no_missing(table, fitted=True)
         out = np.empty((table.num_rows, self.n_features_out_))
@@ -191,6 +199,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         unseen.warn()
         return out
 
+    @all_or_nothing
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
         """Fit, and encode the same table."""
         encoded: NDArray[np.float64] = self.fit(X).transform(X)
@@ -207,7 +216,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Encode one block and add what `fit` did not see, and gaps filled, to `unseen`."""
         check_is_fitted(self)
         self._check_width(block)
-        table = self._select(as_table(block, self.feature_names_in_))
+        table = self._select(as_table(block, self._columns))
         if self.missing != "impute":
             check_no_missing(table, fitted=True)
         out = np.empty((table.num_rows, self.n_features_out_))
@@ -218,8 +227,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return out
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return a name for each column of the matrix: ``age``, ``job=cook``, …."""
+        """Return a name for each column of the matrix: ``age``, ``job=cook``, ….
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            The columns in table order, for a pipeline; ValueError if they are others.
+        """
         check_is_fitted(self)
+        _check_feature_names_in(self, input_features)
         names = [*self._numeric]
         for column, values in self.categories_.items():
             names += [f"{column}={value}" for value in values]
@@ -231,6 +247,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 names += [f"{column!r}={value!r}" for value in values]
         return np.array(names, dtype=object)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self.missing == "impute"
+        return tags
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the table; only after `fit`."""
+        return len(self.feature_names_in_)
+
     @property
     def n_features_out_(self) -> int:
         """Columns of the matrix."""
@@ -240,13 +267,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def column_types(self) -> dict[str, pa.DataType]:
         """The types to read a CSV file's columns as, so that they match those of `fit`."""
         types = {"number": pa.float64(), "text": pa.string(), "boolean": pa.bool_()}
-        return {n: types[k] for n, k in zip(self.feature_names_in_, self.kinds_, strict=True)}
+        return {n: types[k] for n, k in zip(self._columns, self.kinds_, strict=True)}
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return tuple(self.feature_names_in_)
 
     @property
     def _numeric(self) -> list[str]:
-        return [
-            n for n, k in zip(self.feature_names_in_, self.kinds_, strict=True) if k == "number"
-        ]
+        return [n for n, k in zip(self._columns, self.kinds_, strict=True) if k == "number"]
 
     def _start(self, table: pa.Table) -> None:
         _check_choice("missing", self.missing, ("error", "impute"))
@@ -261,7 +290,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         kinds: list[Kind] = [
             "text" if name in self.categorical else column_kind(table[name], name) for name in names
         ]
-        self.feature_names_in_ = names
+        self.feature_names_in_ = np.array(names, dtype=object)
         self.kinds_ = tuple(kinds)
         self.categories_: dict[str, tuple[str, ...]] = {
             name: () for name, kind in zip(names, kinds, strict=True) if kind != "number"
@@ -276,10 +305,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_samples_seen_ = 0
 
     def _learn(self, batch: pa.RecordBatch) -> None:
-        for name in batch.schema.names:
-            missing = count_missing(batch[name])
-            if missing:
-                self.n_missing_[name] = self.n_missing_.get(name, 0) + missing
+        before = self.n_missing_
+        missing = {name: count_missing(batch[name]) for name in batch.schema.names}
+        self.n_missing_ = before | {n: before.get(n, 0) + c for n, c in missing.items() if c}
         if self._numeric:
             self._learn_numbers(self._numbers(batch))
             if self.scale:
@@ -289,7 +317,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             values, _ = text_codes(batch[name], name, self._kind(name))
             seen = {_category(value) for value in values}
             if not seen <= set(known):
-                self.categories_[name] = tuple(sorted(seen.union(known)))
+                joined = tuple(sorted(seen.union(known)))
+                self.categories_ = self.categories_ | {name: joined}
         self.n_samples_seen_ += batch.num_rows
 
     def _learn_numbers(self, values: NDArray[np.float64]) -> None:
@@ -299,9 +328,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return
         with np.errstate(all="ignore"):  # told by _check_spread
             scaler = self._scaler(some).partial_fit(np.ascontiguousarray(values[:, some]))
-        self.means_[some], self.variances_[some] = scaler.mean_, scaler.var_
-        self.scales_[some] = scaler.scale_
-        self.n_values_[some] = scaler.n_samples_seen_
+        self.means_ = _replaced(self.means_, some, scaler.mean_)
+        self.variances_ = _replaced(self.variances_, some, scaler.var_)
+        self.scales_ = _replaced(self.scales_, some, scaler.scale_)
+        self.n_values_ = _replaced(self.n_values_, some, scaler.n_samples_seen_)
 
     def _check_spread(self) -> None:
         """Refuse numbers whose squares overflow or vanish in float64: they could not be scaled."""
@@ -364,11 +394,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.column_stack([numbers(batch[name], name) for name in self._numeric])
 
     def _kind(self, name: str) -> Kind:
-        return self.kinds_[self.feature_names_in_.index(name)]
+        return self.kinds_[self._columns.index(name)]
 
     def _scaler(self, columns: Any = slice(None)) -> StandardScaler:
         """Return scikit-learn's scaler in the state reached so far, for some numeric columns."""
-        scaler = StandardScaler()
+        scaler = giving_arrays(StandardScaler())
         if self.n_samples_seen_:
             scaler.mean_ = self.means_[columns].copy()
             scaler.var_ = self.variances_[columns].copy()
@@ -378,24 +408,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return scaler
 
     def _check_width(self, data: Any) -> None:
-        """Refuse a wider array: its columns have no names to tell which are meant."""
-        width = len(self.feature_names_in_)
-        if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] > width:
+        """Refuse an array of another width: its columns have no names to tell which are meant."""
+        width = self.n_features_in_
+        if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] != width:
             raise ValueError(
-                f"the array has {data.shape[1]} columns, the encoder was fitted on {width}."
+                f"X has {data.shape[1]} features, but {type(self).__name__} is expecting {width} "
+                "features as input."
             )
 
     def _select(self, table: pa.Table) -> pa.Table:
         """Return the fitted columns by name, in the fitted order."""
         given = set(table.column_names)
-        missing = [n for n in self.feature_names_in_ if n not in given]
+        missing = [n for n in self._columns if n not in given]
         if len(missing) > 1:
             raise ValueError(
                 f"the table lacks {len(missing)} columns the encoder was fitted on: "
                 f"{', '.join(map(repr, missing[:5]))}{', …' if len(missing) > 5 else ''}."
             )
         check_columns(missing, table.column_names, "the table")
-        return table.select(list(self.feature_names_in_))
+        return table.select(list(self._columns))
 
 
 def _category(value: str | None) -> str:
@@ -403,6 +434,13 @@ def _category(value: str | None) -> str:
     if value is None:
         return MISSING
     return f"({value})" if _LIKE_MISSING.fullmatch(value) else value
+
+
+def _replaced(old: NDArray[Any], some: Any, new: Any) -> NDArray[Any]:
+    """Return a copy with some values replaced: an array that is an attribute stays as it is."""
+    values = old.copy()
+    values[some] = new
+    return values
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -24,7 +24,8 @@ def check_encoder_state(encoder: TableEncoder) -> None:
         Naming the attribute.
     """
     names, kinds = _attribute(encoder, "feature_names_in_"), _attribute(encoder, "kinds_")
-    _require(_are_texts(names) and len(names) > 0, "feature_names_in_", "different names")
+    listed = tuple(names) if isinstance(names, np.ndarray) else names  # a tuple in older files
+    _require(_are_texts(listed) and len(listed) > 0, "feature_names_in_", "different names")
     known = isinstance(kinds, tuple) and len(kinds) == len(names)
     _require(known and all(k in _KINDS for k in kinds), "kinds_", "a known kind for each column")
     worded = [name for name, kind in zip(names, kinds, strict=True) if kind != "number"]

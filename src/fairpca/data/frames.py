@@ -7,7 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-__all__ = ["check_distinct_names", "frame_names", "stored_index", "without_stored_index"]
+__all__ = [
+    "check_distinct_names",
+    "dense_columns",
+    "frame_names",
+    "stored_index",
+    "without_stored_index",
+]
 
 _INDEX_NAME = re.compile(r"__index_level_\d+__")
 
@@ -54,6 +60,33 @@ def check_distinct_names(frame: Any, where: str) -> None:
             f"{where} has repeated column names: {', '.join(repeated[:5])}{more}. Rename or drop "
             "the extra columns."
         )
+
+
+def dense_columns(frame: Any, *, zeros: bool = True) -> Any:
+    """Return a pandas frame with its sparse columns made dense; other objects untouched.
+
+    Parameters
+    ----------
+    frame : object
+        What the user gave.
+    zeros : bool
+        False leaves a frame as it is whose columns all leave out zeros: it is a sparse matrix.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> dense_columns(pd.DataFrame({"a": pd.arrays.SparseArray([0, 0, 1])})).dtypes["a"]
+    dtype('int64')
+    """
+    types = getattr(frame, "dtypes", None) if hasattr(frame, "iloc") else None
+    if types is None or not hasattr(types, "items"):
+        return frame
+    sparse = {name: t for name, t in types.items() if type(t).__name__ == "SparseDtype"}
+    if not sparse:
+        return frame
+    if not zeros and len(sparse) == len(types) and all(t.fill_value == 0 for t in sparse.values()):
+        return frame
+    return frame.astype({name: t.subtype for name, t in sparse.items()})
 
 
 def stored_index(

@@ -7,19 +7,29 @@ gives one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 
 from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.frames import check_distinct_names, without_stored_index
-from fairpca.data.group_checks import check_levels
+from fairpca.data.group_checks import check_alike, check_levels
+from fairpca.data.labels import (
+    UNLABELLED,
+    Label,
+    factorize,
+    label_array,
+    label_key,
+    level_array,
+    object_array,
+    sorted_labels,
+)
+from fairpca.data.masked import masked_as_none, without_mask
 
 __all__ = [
     "Attribute",
@@ -30,15 +40,14 @@ __all__ = [
     "factorize",
     "label_array",
     "label_attribute",
+    "label_codes",
     "label_key",
     "level_array",
     "sorted_labels",
 ]
 
-Label = Hashable
-"""A group's name as the user wrote it; None stands for "no label"."""
 
-UNLABELLED = -1
+_JOINER = re.compile("[&'\"]")
 
 
 @dataclass(frozen=True)
@@ -119,7 +128,8 @@ class Groups:
     def intersection(self) -> Groups:
         """Return one attribute whose levels are the combinations of labels that occur.
 
-        A row that lacks any of its labels is unlabelled.
+        A row that lacks any of its labels is unlabelled. A combination is named by its labels
+        alone, so that it has the same name in every batch of rows.
         """
         if len(self.attributes) <= 1:
             return self
@@ -127,9 +137,7 @@ class Groups:
         complete = [i for i, key in enumerate(keys) if None not in key]
         position = np.full(len(keys), UNLABELLED, dtype=np.intp)
         position[complete] = np.arange(len(complete))
-        levels = tuple(" & ".join(str(label) for label in keys[i]) for i in complete)
-        if len(set(levels)) < len(levels):  # labels that contain the joiner, or 1 beside "1"
-            levels = tuple(" & ".join(repr(label) for label in keys[i]) for i in complete)
+        levels = tuple(" & ".join(map(_in_combination, keys[i])) for i in complete)
         return Groups((Attribute(" & ".join(self.names), levels, position[cells]),), self.n_samples)
 
 
@@ -187,11 +195,11 @@ def encode_groups(
     attributes = []
     if isinstance(sensitive_features, Mapping):
         aligned: Any = {
-            name: align_to_index(column, index, f"sensitive_features[{name!r}]")
+            name: align_to_index(column, index, f"sensitive_features[{name!r}]", labels=True)
             for name, column in sensitive_features.items()
         }
     else:
-        aligned = align_to_index(sensitive_features, index, "sensitive_features")
+        aligned = align_to_index(sensitive_features, index, "sensitive_features", labels=True)
     for name, values in _columns(aligned):
         if len(values) != n_samples:
             raise ValueError(
@@ -211,15 +219,19 @@ def encode_groups(
     return groups.intersection() if combine == "intersection" else groups
 
 
-def align_to_index(values: Any, index: Any, name: str) -> Any:
-    """Put pandas `values` in the order of X's pandas index; anything else comes back as it is.
+def align_to_index(values: Any, index: Any, name: str, *, labels: bool = False) -> Any:
+    """Put pandas `values` in the order of X's pandas index; others come back as they are.
+
+    All that comes beside X goes through here. What is masked is refused, or with `labels` becomes
+    None, a missing label.
 
     Raises
     ------
     ValueError
         If both have an index and their labels are not the same set, or labels repeat so that the
-        order cannot be known.
+        order cannot be known; or if a value is masked.
     """
+    values = masked_as_none(values) if labels else without_mask(values, name)
     own = getattr(values, "index", None)
     if index is None or own is None or callable(own) or not hasattr(values, "reindex"):
         return values
@@ -243,92 +255,72 @@ def align_to_index(values: Any, index: Any, name: str) -> Any:
     return values.reindex(index)
 
 
-def factorize(values: NDArray[Any]) -> tuple[tuple[Label, ...], NDArray[np.intp]]:
-    """Return the sorted distinct labels of a 1-D array and each row's position among them.
+def label_codes(
+    y: Any, n_samples: int, index: Any, name: str
+) -> tuple[tuple[Label, ...], NDArray[np.intp]]:
+    """Return the distinct class labels of y, sorted, and each row's position among them.
 
-    Missing values (None, NaN, NaT, NA) get position -1. Text is never missing: "nan" and "NA" are
-    labels.
+    Parameters
+    ----------
+    y : array-like, Series or frame of one column
+        One label per row.
+    n_samples : int
+        Rows of the table it belongs to.
+    index : pandas.Index or None
+        That table's.
+    name : str
+        What the caller calls y.
+
+    Raises
+    ------
+    ValueError
+        If y has another length or several columns, or lacks labels.
     """
-    if values.dtype.kind in "biuU":
-        levels, codes = np.unique(values, return_inverse=True)
-        return tuple(levels.tolist()), codes.reshape(-1).astype(np.intp)
-    items: list[Any] = values.tolist() if values.dtype.kind != "M" else list(values)
-    key: Callable[[Any], Any] = _identity
-    kinds = set(map(type, items))
-    if kinds & {bool, np.bool_} and len(kinds) > 1:
-        key = label_key  # True == 1 in Python, but a user who wrote both meant two labels
-    try:
-        distinct = (
-            {key(v): v for v in set(items)} if key is _identity else {key(v): v for v in items}
+    columns = _columns(align_to_index(y, index, name), name)
+    if len(columns) != 1:
+        raise ValueError(f"{name} has {len(columns)} columns: give one label per row.")
+    labels = columns[0][1]
+    if len(labels) != n_samples:
+        raise ValueError(f"{name} has {len(labels)} rows, its table {n_samples}: give one a row.")
+    levels, codes = factorize(labels, name)
+    missing = np.flatnonzero(codes < 0)
+    if missing.size:
+        raise ValueError(
+            f"{name} has {missing.size} missing labels (first in row {missing[0]}): fill them in "
+            "or drop those rows."
         )
-    except TypeError as error:
-        raise TypeError(
-            f"a label of sensitive_features cannot be a group name: {error}. Labels must be text, "
-            "numbers, booleans or dates."
-        ) from None
-    present = {k: v for k, v in distinct.items() if not _is_missing(v)}
-    levels_sorted = sorted_labels(present.values())
-    position = {key(v): i for i, v in enumerate(levels_sorted)}
-    keys = items if key is _identity else map(key, items)
-    found = map(position.get, keys, repeat(UNLABELLED))
-    codes = np.fromiter(found, dtype=np.intp, count=len(items))
-    return levels_sorted, codes
+    return levels, codes
 
 
-def label_key(label: Label) -> tuple[bool, Label]:
-    """Return what tells labels apart: their value, but True is not 1."""
-    return isinstance(label, bool | np.bool_), label
-
-
-def level_array(labels: Sequence[Label]) -> NDArray[Any]:
-    """Return labels as a 1-D array that holds each of them as it was, of objects if need be."""
-    if len({type(label) for label in labels}) == 1 and isinstance(labels[0], str | int | float):
-        array = np.array(labels)
-        if array.tolist() == list(labels):  # NumPy drops trailing zero characters, for example
-            return array
-    return _object_array(labels)
-
-
-def label_attribute(y: Any, groups: Groups, index: Any = None) -> Attribute:
+def label_attribute(y: Any, groups: Groups, index: Any = None, *, part: bool = False) -> Attribute:
     """Check the label y, and return it as a further attribute of the rows of `groups`.
+
+    With `part` the rows are some of many, whose labels are checked together.
 
     Raises
     ------
     ValueError
         If y has another length, or lacks labels.
     """
-    y = align_to_index(y, index, "y")
-    labels = check_array(
-        y, ensure_2d=False, dtype=None, ensure_all_finite=False, ensure_min_samples=0
-    ).reshape(-1)
-    if len(labels) != groups.n_samples:
-        raise ValueError(f"y has {len(labels)} rows, X has {groups.n_samples}.")
-    levels, codes = factorize(labels)
-    if (codes < 0).any():
-        raise ValueError(f"y has {(codes < 0).sum()} missing labels.")
+    levels, codes = label_codes(y, groups.n_samples, index, "y")
+    if not part:
+        check_alike("y", levels)
     return Attribute("y" if "y" not in groups.names else "y (label)", levels, codes)
 
 
-def sorted_labels(labels: Iterable[Label]) -> tuple[Label, ...]:
-    """Sort labels by value, or by type and text where their values do not compare."""
-    items = list(labels)
-    try:
-        return tuple(sorted(items))  # type: ignore[type-var]
-    except TypeError:
-        return tuple(sorted(items, key=lambda v: (type(v).__name__, str(v))))
-
-
-def _identity(value: Any) -> Any:
-    return value
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in {"NAType", "NaTType", "MaskedConstant"}:
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):
-        return False
+def _in_combination(label: Label) -> str:
+    """Write a label as a part of a combination's name, such that no two are written alike."""
+    if isinstance(label, str):
+        try:
+            float(label)
+        except ValueError:
+            plain = label not in ("True", "False") and not _JOINER.search(label)
+            return label if plain else repr(label)
+        return repr(label)  # text that reads like a number
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    plain = isinstance(label, bool | np.bool_ | int | float | np.number)
+    return str(label) if plain else repr(label)
 
 
 def _attribute(name: str, values: NDArray[Any], missing: str) -> Attribute:
@@ -345,12 +337,12 @@ def _attribute(name: str, values: NDArray[Any], missing: str) -> Attribute:
     return Attribute(name, levels, codes)
 
 
-def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:
+def _columns(features: Any, where: str = "sensitive_features") -> list[tuple[str, NDArray[Any]]]:
     """Split any accepted container into named 1-D columns."""
     if isinstance(features, Mapping):
         return [(str(name), _one_column(column)) for name, column in features.items()]
     if not isinstance(features, np.ndarray):
-        check_distinct_names(features, "sensitive_features")
+        check_distinct_names(features, where)
         native = nw.from_native(
             without_stored_index(features), allow_series=True, pass_through=True
         )
@@ -363,7 +355,7 @@ def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:
             name = native.name
             named = name is not None and name != ""
             return [(str(name) if named else "sensitive_feature", _series_values(native))]
-    array = label_array(features)
+    array = label_array(features, where)
     if array.ndim == 1:
         return [("sensitive_feature", array)]
     if array.ndim == 2 and array.shape[1] == 1:
@@ -371,7 +363,7 @@ def _columns(features: Any) -> list[tuple[str, NDArray[Any]]]:
     if array.ndim == 2:
         return [(f"sensitive_feature_{j}", array[:, j]) for j in range(array.shape[1])]
     raise ValueError(
-        f"sensitive_features must have one or two dimensions, got {array.ndim}: give shape "
+        f"{where} must have one or two dimensions, got {array.ndim}: give shape "
         "(n_samples,) or (n_samples, n_attributes)."
     )
 
@@ -386,47 +378,4 @@ def _series_values(series: nw.Series[Any]) -> NDArray[Any]:
     """Values of a Series: Python objects where NumPy would turn missing integers into floats."""
     if series.dtype.is_numeric() and not series.is_null().any():
         return np.asarray(series.to_numpy())
-    return _object_array(series.to_list())
-
-
-def label_array(features: Any) -> NDArray[Any]:
-    """Return labels as an array of one or two dimensions, no label changed."""
-    if hasattr(features, "toarray") or type(features).__module__.startswith("dask."):
-        raise TypeError(
-            f"sensitive_features is a {type(features).__name__}: pass a dense array, Series or "
-            "frame that fits in memory."
-        )
-    if isinstance(features, np.ma.MaskedArray):
-        values = np.array(features.data, dtype=object)
-        values[np.ma.getmaskarray(features)] = None
-        return values
-    if isinstance(features, np.ndarray):
-        return features
-    if isinstance(features, str | bytes) or not hasattr(features, "__iter__"):
-        raise TypeError(
-            f"sensitive_features is {features!r}, which holds no labels: pass one label per row, "
-            "for example the column itself, frame['sex']."
-        )
-    if isinstance(features, Set):
-        raise TypeError(
-            "sensitive_features is a set, which has no order: pass one label per row, in the order "
-            "of the rows of X."
-        )
-    # np.asarray would turn [1, "a", None] into text and so invent the labels "1" and "None".
-    items: Sequence[Any] = (
-        features.to_pylist() if hasattr(features, "to_pylist") else list(features)
-    )
-    if items and isinstance(items[0], list | tuple | np.ndarray):
-        widths = {len(row) for row in items}
-        if len(widths) > 1:
-            raise ValueError(f"sensitive_features has rows of different lengths: {sorted(widths)}.")
-        array = np.empty((len(items), widths.pop()), dtype=object)
-        array[:] = [list(row) for row in items]
-        return array
-    return _object_array(items)
-
-
-def _object_array(items: Sequence[Any]) -> NDArray[Any]:
-    array = np.empty(len(items), dtype=object)
-    array[:] = items
-    return array
+    return object_array(series.to_list())

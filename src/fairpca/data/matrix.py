@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from fairpca.data.array_library import library_of
-from fairpca.data.frames import check_distinct_names, without_stored_index
+from fairpca.data.frames import check_distinct_names, dense_columns, without_stored_index
 
 __all__ = [
     "all_finite",
@@ -26,7 +26,7 @@ _TINY_VARIANCE = 1e-290
 """Below this, sums of squares have lost digits to float64's subnormal numbers."""
 
 
-def as_matrix(X: Any, *, user: str) -> Any:
+def as_matrix(X: Any, *, user: str, sparse: bool = False) -> Any:
     """Turn frames into something scikit-learn can check, naming columns that are no numbers.
 
     Parameters
@@ -35,6 +35,9 @@ def as_matrix(X: Any, *, user: str) -> Any:
         Pandas and polars frames keep their names; a pyarrow table or a lazy frame becomes a frame.
     user : str
         Who asks, for messages.
+    sparse : bool
+        Leave a pandas frame sparse whose columns all leave out zeros. Otherwise sparse columns of
+        pandas become dense.
 
     Returns
     -------
@@ -61,7 +64,7 @@ def as_matrix(X: Any, *, user: str) -> Any:
     check_distinct_names(X, "Input X")
     X = without_stored_index(X)
     if hasattr(X, "iloc"):
-        X = _named_by_text(X)
+        X = dense_columns(_named_by_text(X), zeros=not sparse)
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()

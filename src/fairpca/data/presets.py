@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import OneHotEncoder
 
 from fairpca.data.bundle import read, select_rows
+from fairpca.data.plain_output import giving_arrays
 from fairpca.data.recipe import Preset, Recipe
 from fairpca.data.recipes import RAW, recipe
 
@@ -101,7 +102,7 @@ def _encode(
     text = np.column_stack([labels_of(frame, c).astype(object) for c in preset.categorical])
     categories = [_sorted_categories(text[:, j], r, c) for j, c in enumerate(preset.categorical)]
     encoder = OneHotEncoder(categories=categories, sparse_output=False, dtype=np.float64)
-    right = encoder.fit_transform(text)
+    right = giving_arrays(encoder).fit_transform(text)
     names = [
         f"{c}={label}"
         for c, kept in zip(preset.categorical, categories, strict=True)

@@ -5,7 +5,7 @@ An estimator's ``fit`` tells its story in four verbs: validate, summarise, solve
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -22,9 +22,11 @@ from sklearn.utils.validation import (
 
 from fairpca.data.array_library import to_numpy
 from fairpca.data.dask_input import dask_meta, is_dask
+from fairpca.data.group_checks import check_alike, check_levels
 from fairpca.data.groups import (
     Attribute,
     Groups,
+    Label,
     align_to_index,
     encode_groups,
     label_attribute,
@@ -32,6 +34,7 @@ from fairpca.data.groups import (
     level_array,
 )
 from fairpca.data.matrix import as_matrix, index_of
+from fairpca.data.transaction import all_or_nothing
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.parameters import CRITERIA, check_choice
 from fairpca.estimators.projection import AffineMap, RowMap
@@ -114,6 +117,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     mean_: NDArray[Any]
     criterion: str
 
+    @all_or_nothing
     def fit_transform(
         self,
         X: Any,
@@ -270,7 +274,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 sensitive_features,
                 n_samples=n_samples,
                 index=index,
-                min_groups=0 if batch else 2,
+                min_groups=None if batch else 2,  # see `_check_labels`
                 missing=getattr(self, "missing_groups", "error"),
                 combine=getattr(self, "combine_attributes", "separate"),
             )
@@ -278,16 +282,48 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             sample_weight = _checked_weights(
                 align_to_index(sample_weight, index, "sample_weight"), n_samples, none=batch
             )
-        stratum = self._label(y, groups, index)
+        stratum = self._label(y, groups, index, part=batch)
         # A batch need not have all labels.
         strata = () if stratum is None or batch else self._strata(stratum.levels)
         rows = CheckedRows(X, groups, sample_weight, stratum, strata)
         return rows if batch else rows.of_positive_weight()
 
+    def _check_labels(
+        self,
+        levels: Mapping[str, Sequence[Label]],
+        n_samples: int,
+        *,
+        label: str | None,
+        known: Mapping[str, Sequence[Label]] | None = None,
+        min_groups: int = 0,
+    ) -> None:
+        """Check the labels of rows that came in parts, by the rules for rows that come at once.
+
+        Parameters
+        ----------
+        levels : mapping of str to sequence of labels
+            Those of all rows so far, by attribute.
+        n_samples : int
+            All rows so far.
+        label : str or None
+            The attribute that holds y.
+        known : mapping of str to sequence of labels, optional
+            Those of the rows before the last part, which have been checked.
+        min_groups : int
+            The fewest groups an attribute may have.
+        """
+        combined = getattr(self, "combine_attributes", "separate") == "intersection"
+        for name, found in levels.items():
+            old = (known or {}).get(name, ())
+            if name == label:
+                check_alike("y", found, known=old)
+            else:
+                check_levels(name, found, n_samples, min_groups, known=old, combined=combined)
+
     def _validate_matrix(self, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
         if not reset and hasattr(X, "iloc"):
             X = self._with_known_names(X)
-        X = as_matrix(X, user=type(self).__name__)
+        X = as_matrix(X, user=type(self).__name__, sparse=True)
         X = validate_data(
             self,
             X,
@@ -321,9 +357,11 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _column_names(self) -> list[str]:
         return self._names() or [f"x{i}" for i in range(len(self.mean_))]
 
-    def _label(self, y: Any, groups: Groups, index: Any) -> Attribute | None:
+    def _label(self, y: Any, groups: Groups, index: Any, *, part: bool) -> Attribute | None:
         """Return y as a stratum, where groups are compared within its values."""
-        return None if self._criterion(y) == CRITERIA[0] else label_attribute(y, groups, index)
+        if self._criterion(y) == CRITERIA[0]:
+            return None
+        return label_attribute(y, groups, index, part=part)
 
     def _criterion(self, y: Any) -> str:
         """Return the criterion, once it is known to be one and to have the y it needs."""

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.dask_input import dask_table
-from fairpca.data.group_checks import check_levels
-from fairpca.data.groups import Attribute, Groups, sorted_labels
+from fairpca.data.groups import Attribute, Groups, label_key, sorted_labels
 from fairpca.estimators.base import CheckedRows, LinearProjection
 from fairpca.solvers.distributed_power import absorb_partitions
 from fairpca.solvers.noisy_power import NoisyPower
@@ -98,12 +97,13 @@ def counted_rows(
         )
     attributes = []
     for name, counts in zip(tally.names, tally.counts, strict=True):
-        levels = sorted_labels(counts)
-        none = np.zeros(0, dtype=np.intp)
-        attributes.append(_CountedAttribute(name, levels, none, tuple(counts[v] for v in levels)))
+        levels = sorted_labels(label for _, label in counts)
+        none, tally_of = np.zeros(0, dtype=np.intp), tuple(counts[label_key(v)] for v in levels)
+        attributes.append(_CountedAttribute(name, levels, none, tally_of))
+    levels_of = {a.name: a.levels for a in attributes}
     stratum = attributes.pop() if partitions.rules.labelled else None
-    for attribute in attributes:
-        check_levels(attribute.name, attribute.levels, n, 2)
+    label = None if stratum is None else stratum.name
+    estimator._check_labels(levels_of, n, label=label, min_groups=2)
     return ClusterRows(
         SimpleNamespace(shape=(n, d), dtype=meta.dtype),
         Groups(tuple(attributes), n),

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.matrix import explain_nonfinite
+from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, as_generator
 from fairpca.estimators.matching_setup import (
@@ -208,6 +209,7 @@ class DistributionMatchingPCA(LinearProjection):
         self.missing_groups = missing_groups
         self.random_state = random_state
 
+    @fits_anew
     def fit(
         self,
         X: Any,

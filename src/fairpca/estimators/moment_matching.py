@@ -9,6 +9,7 @@ import numpy as np
 
 from fairpca.data.dask_input import is_dask
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
+from fairpca.data.transaction import fits_anew
 from fairpca.estimators.base import CheckedRows, as_generator
 from fairpca.estimators.cluster import counted_rows, partitioned_rows
 from fairpca.estimators.parameters import (
@@ -177,6 +178,7 @@ class MomentMatchingPCA(SubspaceRemoval):
     def _needs_groups(self) -> bool:  # type: ignore[override]
         return bool(self.match_mean or self.n_unfair)
 
+    @fits_anew
     def fit(
         self,
         X: Any,

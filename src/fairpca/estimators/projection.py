@@ -128,7 +128,7 @@ def _result_type(dtype: Any) -> Any:
 
 def _map_block(rows: Any, row_map: RowMap) -> NDArray[Any]:
     X = check_array(
-        as_matrix(rows, user=row_map.user),
+        as_matrix(rows, user=row_map.user, sparse=True),
         accept_sparse="csr",
         dtype="numeric",
         ensure_all_finite=False,

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
+from fairpca.data.plain_output import giving_arrays
+
 __all__ = ["FIT_OPTIONS", "Aim", "Facts", "Method", "Trial", "once", "parse_setting", "several"]
 
 Aim = Literal["reference", "hide", "balance"]
@@ -158,10 +160,13 @@ class Method:
         return {name: value for name, value in defaults.items() if name not in self.fixed}
 
     def build(self, parameters: Mapping[str, Any], **shared: Any) -> Any:
-        """Return the unfitted estimator; `shared` ones that it does not know are left out."""
+        """Return the unfitted estimator; `shared` ones that it does not know are left out.
+
+        It returns arrays, whatever output scikit-learn is set to return.
+        """
         known = self.parameters()
         common = {name: value for name, value in shared.items() if name in known}
-        return self.kind(**{**common, **parameters, **self.fixed})
+        return giving_arrays(self.kind(**{**common, **parameters, **self.fixed}))
 
     def trials(self, facts: Facts, *, frontier: bool = False) -> tuple[list[Trial], list[Trial]]:
         """Return the rows of a comparison and, if asked for, the further points of a frontier."""

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from fairpca.data.array_library import to_numpy
-from fairpca.data.groups import level_array
+from fairpca.data.labels import Label, distinct_labels, level_array
 from fairpca.data.matrix import all_finite, explain_nonfinite
+from fairpca.data.transaction import forget_fit
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, dtype_of
 from fairpca.estimators.stream_solution import solve_summary
@@ -102,8 +103,7 @@ class StreamEstimator(LinearProjection):
 
     def _reset(self) -> None:
         check_stream_parameters(self)
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("__")]:
-            delattr(self, name)
+        forget_fit(self)
         self.__dict__.pop("_stream", None)
         self.n_samples_seen_ = 0
 
@@ -158,6 +158,20 @@ class StreamEstimator(LinearProjection):
         if not isinstance(stream, NoisyPower) or stream.counting:
             self.n_samples_seen_ += int(rows.X.shape[0])
         self.phase_ = self._phase()
+
+    def _levels_seen(self) -> dict[str, tuple[Label, ...]]:
+        """Return the labels that came so far, by attribute, y's too."""
+        names = (*self._names_seen, *([self._stratum] if self._stratum else ()))
+        stream = self._stream
+        seen = stream.first if isinstance(stream, NoisyPower) else stream
+        return {name: seen.levels(name) for name in names}
+
+    def _check_batch_labels(self, rows: CheckedRows) -> None:
+        known, joined = self._levels_seen(), dict[str, tuple[Label, ...]]()
+        for a in (*rows.groups.attributes, *([rows.stratum] if rows.stratum else ())):
+            joined[a.name] = distinct_labels((*known.get(a.name, ()), *a.levels))
+        n_rows = self.n_samples_seen_ + rows.X.shape[0]
+        self._check_labels(joined, n_rows, label=self._stratum, known=known)
 
     def _note_late_groups(self, late: dict[str, list[Any]]) -> None:
         if late and late != getattr(self, "unprotected_groups_", None):
@@ -227,11 +241,8 @@ class StreamEstimator(LinearProjection):
 
     def _lone_attribute(self) -> str | None:
         """Say which attribute has fewer than two groups so far, or None."""
-        stream = self._stream
-        seen = stream.first if isinstance(stream, NoisyPower) else stream
-        for name in self._names_seen:
-            levels = seen.levels(name)
-            if len(levels) < 2:
+        for name, levels in self._levels_seen().items():
+            if name != self._stratum and len(levels) < 2:
                 found = f"only one group ({levels[0]!r})" if levels else "no labelled row"
                 return f"sensitive_features column {name!r} has {found}"
         return None

@@ -153,6 +153,8 @@ def fit_stream(
             counted = int(estimator.summary().counts.sum())  # rows of weight 0 do not count
             place.passes = estimator._passes(counted) if source.rereadable else 1
         place.number, place.block, place.rows = place.number + 1, 0, 0
+    n_rows, label = estimator.n_samples_seen_, estimator._stratum
+    estimator._check_labels(estimator._levels_seen(), n_rows, label=label)
     estimator._finish()
     if keeper is not None:
         keeper.remove()

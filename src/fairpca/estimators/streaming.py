@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 from fairpca.data.dask_input import is_dask
 from fairpca.data.sources import as_row_source
+from fairpca.data.transaction import all_or_nothing
 from fairpca.estimators.cluster import fit_on_cluster
 from fairpca.estimators.stream_base import StreamEstimator
 from fairpca.estimators.stream_fit import fit_stream
@@ -183,6 +184,7 @@ class StreamingMomentMatchingPCA(StreamEstimator):
         self.missing_groups = missing_groups
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -233,6 +235,7 @@ class StreamingMomentMatchingPCA(StreamEstimator):
             self._absorb(rows, whole=True)
         return self._finish()
 
+    @all_or_nothing
     def partial_fit(
         self,
         X: Any,
@@ -283,6 +286,7 @@ class StreamingMomentMatchingPCA(StreamEstimator):
         rows = self._validate(X, y, sensitive_features, sample_weight, reset=first, batch=True)
         if first:
             self._begin(rows, n_rows=None)
+        self._check_batch_labels(rows)
         self._absorb(rows)
         return self
 

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from fairpca.data.dask_input import is_dask
-from fairpca.data.groups import Groups, level_array
+from fairpca.data.groups import Groups, Label, level_array
 from fairpca.data.matrix import explain_nonfinite
+from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.estimators.base import CheckedRows, LinearProjection
 from fairpca.estimators.cluster import counted_rows, partitioned_rows
 from fairpca.estimators.parameters import (
@@ -90,6 +91,7 @@ class SummaryProjection(LinearProjection):
     combine_attributes: str
     missing_groups: str
 
+    @fits_anew
     def fit(
         self,
         X: Any,
@@ -141,6 +143,7 @@ class SummaryProjection(LinearProjection):
         self._check_finite(rows, span.moments)
         return self._solve_span(rows, span, rows.X.shape[0])
 
+    @all_or_nothing
     def partial_fit(
         self,
         X: Any,
@@ -187,10 +190,15 @@ class SummaryProjection(LinearProjection):
         )
         self._check_finite(rows, moments)
         n_rows = rows.X.shape[0]
+        known: dict[str, tuple[Label, ...]] = {}
         if before is not None:
+            known = before.moments.all_levels()
             moments, n_rows = before.in_columns().merge(moments), n_rows + self.n_samples_seen_
+        label = None if rows.stratum is None else rows.stratum.name
+        self._check_labels(moments.all_levels(), n_rows, label=label, known=known)
         return self._solve_span(rows, SpanMoments(moments), n_rows, partial=True)
 
+    @fits_anew
     def fit_summary(
         self, summary: GroupSummary, *, attributes: Sequence[str] | None = None
     ) -> Self:
@@ -227,8 +235,9 @@ class SummaryProjection(LinearProjection):
                 f"the summary keeps {list(names)} apart: summarise their combination as one "
                 "attribute, or use combine_attributes='separate'."
             )
-        self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = summary.n_features
+        used = {name: summary.levels(name) for name in (*names, *([stratum] if stratum else ()))}
+        self._check_labels(used, summary.count(summary.everything), label=stratum)
         nothing = CheckedRows(np.empty((0, summary.n_features)), Groups((), 0), None, None, ())
         span = SpanMoments(summary) if isinstance(summary, GroupMoments) else None
         n_rows = summary.count(summary.everything)

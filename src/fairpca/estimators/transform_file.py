@@ -90,7 +90,7 @@ def transform_file(
     check_columns(keep, _all_names(source), str(source.path))
     names = [str(n) for n in model.estimator.get_feature_names_out()]
     _check_names(keep, names, output)
-    used = encoder.feature_names_in_
+    used = tuple(encoder.feature_names_in_)
     unseen = UnseenValues()
     n_rows = 0
     with row_writer(output) as writer:

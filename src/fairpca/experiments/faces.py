@@ -23,6 +23,7 @@ from sklearn.model_selection import GroupShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from fairpca.data.plain_output import giving_arrays
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.estimators.streaming import StreamingMomentMatchingPCA
 from fairpca.experiments.experiment import Experiment, Row, Unit
@@ -176,7 +177,7 @@ def _fitted(unit: Unit, images: Images, train: NDArray[np.intp]) -> dict[str, Fl
 
 def _auc(Z: Floats, mark: NDArray[np.bool_], Z_test: Floats, mark_test: NDArray[np.bool_]) -> float:
     """Return how well a linear classifier trained on Z tells the mark in images it has not seen."""
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=2000))
+    model = giving_arrays(make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=2000)))
     scores = model.fit(Z, mark).decision_function(Z_test)
     return float(roc_auc_score(mark_test, scores))
 

@@ -17,6 +17,7 @@ from fairpca.comparison import (
     CovarianceMatchingPCA,
     KernelMeanMatchingPCA,
 )
+from fairpca.data.plain_output import giving_arrays
 from fairpca.estimators.distribution_matching import DistributionMatchingPCA
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.estimators.streaming import StreamingMomentMatchingPCA
@@ -97,7 +98,7 @@ def _multiplicative_weights(split: Split, k: int) -> Fitted:
 
 def _kernel(split: Split, k: int) -> Fitted:
     """Kleindessner et al. (2023), kernel version: no projection of the features."""
-    model = KernelMeanMatchingPCA(k, random_state=0)
+    model = giving_arrays(KernelMeanMatchingPCA(k, random_state=0))
     train = model.fit_transform(split.train.X, sensitive_features=split.train.s)
     return {"train": train, "test": model.transform(split.test.X)}
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from fairpca.data.frames import frame_names
-from fairpca.data.groups import Groups, align_to_index, encode_groups, factorize
+from fairpca.data.groups import Groups, encode_groups, label_codes
+from fairpca.data.labels import object_array
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
 
 __all__ = [
@@ -47,7 +48,7 @@ def checked_rows(Z: Any, name: str = "Z", *, sparse: bool = False) -> Any:
     if isinstance(Z, np.ma.MaskedArray):
         Z = np.ma.filled(Z.astype(np.float64), np.nan)
     try:
-        matrix = as_matrix(Z, user=f"{name} of fairpca.metrics")
+        matrix = as_matrix(Z, user=f"{name} of fairpca.metrics", sparse=sparse)
         rows = check_array(
             matrix,
             accept_sparse="csr",
@@ -101,21 +102,8 @@ def checked_labels(y: Any, Z: Any, n_samples: int, name: str) -> NDArray[Any]:
     ValueError
         If the length is another one, or labels are missing.
     """
-    aligned = align_to_index(y, index_of(Z), name)
-    labels = check_array(
-        aligned, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name=name
-    ).reshape(-1)
-    if labels.size != n_samples:
-        raise ValueError(f"{name} has {labels.size} rows, its table {n_samples}: give one a row.")
-    levels, codes = factorize(labels)
-    if np.any(codes < 0):
-        raise ValueError(
-            f"{name} has {np.count_nonzero(codes < 0)} missing labels (first in row "
-            f"{int(np.argmax(codes < 0))}): fill them in or drop those rows."
-        )
-    values = np.empty(len(levels), dtype=object)
-    values[:] = levels
-    plain: NDArray[Any] = values[codes]
+    levels, codes = label_codes(y, n_samples, index_of(Z), name)
+    plain: NDArray[Any] = object_array(levels)[codes]
     return plain
 
 

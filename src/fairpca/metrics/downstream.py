@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from fairpca.data.groups import Label, sorted_labels
+from fairpca.data.plain_output import giving_arrays
 from fairpca.metrics._group_rates import GroupRates, group_rates, published_gaps
 from fairpca.metrics._inputs import (
     check_same_names,
@@ -194,8 +195,8 @@ _CLASSIFIERS: dict[str, Callable[[int | None], Any]] = {
     "mlp": lambda seed: MLPClassifier(
         hidden_layer_sizes=(10, 5), max_iter=10_000, random_state=seed
     ),
-    "logistic": lambda seed: make_pipeline(
-        StandardScaler(), LogisticRegression(max_iter=1000, random_state=seed)
+    "logistic": lambda seed: giving_arrays(
+        make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000, random_state=seed))
     ),
 }
 

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from fairpca.data.groups import Attribute
+from fairpca.data.plain_output import giving_arrays
 from fairpca.data.warn import warn_caller
 from fairpca.metrics._inputs import checked_groups, checked_rows
 
@@ -186,7 +187,7 @@ def _pairs(attribute: Attribute) -> Iterator[tuple[int, int, NDArray[np.bool_]]]
 
 def _probe_gap(rows: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
     """Return the largest KS distance along the probe's directions."""
-    scaled = StandardScaler().fit_transform(rows)
+    scaled = giving_arrays(StandardScaler()).fit_transform(rows)
     probe = LogisticRegression(class_weight="balanced", max_iter=1000).fit(scaled, member)
     scores = scaled @ np.column_stack([probe.coef_.T, _unlike_spreads(scaled, member)])
     return max(
@@ -213,7 +214,7 @@ def _unlike_spreads(rows: NDArray[np.float64], member: NDArray[np.bool_]) -> NDA
 
 def _linear(seed: int, shape: tuple[int, int]) -> Any:
     logistic = LogisticRegression(class_weight="balanced", max_iter=1000, random_state=seed)
-    return make_pipeline(StandardScaler(), logistic)
+    return giving_arrays(make_pipeline(StandardScaler(), logistic))
 
 
 def _rbf(seed: int, shape: tuple[int, int]) -> Any:
@@ -221,7 +222,7 @@ def _rbf(seed: int, shape: tuple[int, int]) -> Any:
         gamma=1.0 / shape[1], n_components=min(LANDMARKS, shape[0]), random_state=seed
     )
     logistic = LogisticRegression(class_weight="balanced", max_iter=1000, random_state=seed)
-    return make_pipeline(StandardScaler(), features, logistic)
+    return giving_arrays(make_pipeline(StandardScaler(), features, logistic))
 
 
 def _boosted_trees(seed: int, shape: tuple[int, int]) -> Any:

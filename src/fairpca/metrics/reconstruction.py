@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 from fairpca.data.groups import align_to_index
+from fairpca.data.masked import without_mask
 from fairpca.data.matrix import index_of, power_of_two
 from fairpca.data.warn import warn_caller
 from fairpca.metrics._inputs import checked_groups, checked_loadings, checked_rows
@@ -327,7 +328,7 @@ def _centre(mean: Any, components: Any, X: Floats, weights: Floats) -> Floats:
     if chosen is None:
         total = float(np.sum(weights))
         return weights @ X / total if total > 0 else np.zeros(X.shape[1])
-    centre = np.asarray(chosen, dtype=np.float64).reshape(-1)
+    centre = np.asarray(without_mask(chosen, "mean"), dtype=np.float64).reshape(-1)
     if centre.size != X.shape[1] or not np.all(np.isfinite(centre)):
         raise ValueError(f"mean must be {X.shape[1]} finite numbers, one for each column of X.")
     return centre

@@ -171,8 +171,8 @@ def pafo_gaps(components: Any, unfair_subspace: Any, covariance: Any, optimum: A
     PafoGaps(optimality=-1.0, fairness=1.0)
     """
     V = checked_loadings(components)
-    U = np.asarray(unfair_subspace, dtype=np.float64)
-    U = checked_loadings(unfair_subspace, "unfair_subspace") if U.size else U.reshape(0, V.shape[1])
+    none = np.size(unfair_subspace) == 0
+    U = np.zeros((0, V.shape[1])) if none else checked_loadings(unfair_subspace, "unfair_subspace")
     S = checked_rows(covariance, "covariance")
     if U.shape[1] != V.shape[1] or S.shape != (V.shape[1], V.shape[1]):
         raise ValueError(

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from fairpca.data.groups import Groups, label_key
+from fairpca.data.plain_output import giving_arrays
 from fairpca.data.sampling import balanced_sample
 from fairpca.estimators.base import LinearProjection
 from fairpca.estimators.moment_matching import MomentMatchingPCA
@@ -286,8 +287,7 @@ def _plain_pca(train: Sample) -> Callable[[int], NDArray[Any]]:
 
     def projected(k: int) -> NDArray[Any]:
         if k not in known:
-            model = MomentMatchingPCA(k, match_mean=False)
-            model.set_output(transform="default")
+            model = giving_arrays(MomentMatchingPCA(k, match_mean=False))
             known[k] = model.fit(train.X, sample_weight=train.sample_weight).transform(train.X)
         return known[k]
 

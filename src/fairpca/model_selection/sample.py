@@ -14,7 +14,8 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from fairpca.data.dask_input import is_dask
 from fairpca.data.frames import without_stored_index
-from fairpca.data.groups import Groups, align_to_index, encode_groups
+from fairpca.data.groups import Groups, align_to_index, encode_groups, level_array
+from fairpca.data.masked import without_mask
 from fairpca.data.matrix import index_of
 
 __all__ = ["Floats", "Rows", "Sample", "gather_sample", "take_rows"]
@@ -92,7 +93,7 @@ def gather_sample(
     if isinstance(native, nw.DataFrame):
         X = native.to_native()
     else:
-        X = X.tocsr() if scipy.sparse.issparse(X) else np.asanyarray(X)
+        X = X.tocsr() if scipy.sparse.issparse(X) else np.asanyarray(without_mask(X, "X"))
     index, n = index_of(X), _num_samples(X)
     if n < 2:
         raise ValueError(f"X has n_samples={n}: give at least two rows, to fit and to judge on.")
@@ -105,11 +106,11 @@ def gather_sample(
     )
     if isinstance(sensitive_features, Mapping):
         features: Any = {
-            name: align_to_index(column, index, f"sensitive_features[{name!r}]")
+            name: align_to_index(column, index, f"sensitive_features[{name!r}]", labels=True)
             for name, column in sensitive_features.items()
         }
     else:
-        features = align_to_index(sensitive_features, index, "sensitive_features")
+        features = align_to_index(sensitive_features, index, "sensitive_features", labels=True)
     if sample_weight is not None:
         sample_weight = _check_sample_weight(
             align_to_index(sample_weight, index, "sample_weight"),
@@ -118,7 +119,10 @@ def gather_sample(
             ensure_non_negative=True,
         )
     if y is not None:
-        y = np.asarray(align_to_index(y, index, "y"))
+        y = align_to_index(y, index, "y")
+        y = (  # in a list, 1 and "1" stay two labels
+            level_array(y) if isinstance(y, list) and np.ndim(y) == 1 else np.asarray(y)
+        )
         if y.shape[:1] != (n,):
             raise ValueError(f"y has shape {y.shape}, X has {n} rows: give one label a row.")
     return Sample(X, y, features, sample_weight, groups)

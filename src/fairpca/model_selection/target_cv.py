@@ -23,6 +23,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from fairpca.data.sampling import group_folds
+from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.parameters import is_count
 from fairpca.model_selection.candidates import METADATA, by_preprocessing, candidate, requests
@@ -225,6 +226,7 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @fits_anew
     def fit(
         self,
         X: Any,
@@ -294,6 +296,7 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
             self.refit_time_ = time.perf_counter() - start
         return self
 
+    @all_or_nothing
     def fit_transform(
         self,
         X: Any,

@@ -174,7 +174,7 @@ class Bench:
     def _described(self, result: MethodResult, model: Any) -> MethodResult:
         """Add what the components keep of the rows and of each group's."""
         X, sensitive = self.test.X, self.test.sensitive
-        Z = model.transform(X)
+        Z = np.asarray(model.transform(X))
         removed = getattr(model, "unfair_subspace_", np.empty((0, X.shape[1])))
         components = getattr(model, "components_", np.empty((0, 0)))
         result = replace(result, projection=Z[self.shown], removed=removed, n_removed=len(removed))
@@ -249,7 +249,7 @@ class Bench:
             return None
         rows = slice(self.settings.max_samples)  # of rows in random order
         return downstream(
-            model.transform(self.train.X[rows]),
+            np.asarray(model.transform(self.train.X[rows])),
             self.train.label[rows],
             Z_test,
             self.test.label,

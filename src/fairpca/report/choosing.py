@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
+from fairpca.data.plain_output import giving_arrays
 from fairpca.data.sampling import balanced_sample
 from fairpca.estimators.registry import Method, Trial
 from fairpca.model_selection import FairnessTargetCV
@@ -103,7 +104,7 @@ def _choose(
     try:
         models = [_model(method, trial, settings) for trial in trials]
         search = FairnessTargetCV(
-            Pipeline([("encode", clone(table.encoder)), ("fair", models[0])]),
+            giving_arrays(Pipeline([("encode", clone(table.encoder)), ("fair", models[0])])),
             {"fair": models},
             target=target.name,
             limit=target.limit,

@@ -44,7 +44,7 @@ def split_bench(
 
     def part(rows: NDArray[np.intp]) -> Part:
         sensitive = {name: values[rows] for name, values in parts.sensitive.items()}
-        X = encoder.transform(parts.features.take(rows))
+        X = np.asarray(encoder.transform(parts.features.take(rows)))
         return Part(X, sensitive, None if label is None else label[rows])
 
     names = tuple(encoder.get_feature_names_out().tolist())

@@ -17,7 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.groups import Attribute, Groups, Label, label_key, sorted_labels
+from fairpca.data.groups import Attribute, Groups
+from fairpca.data.labels import Label, distinct_labels, label_key
 
 __all__ = [
     "CellId",
@@ -102,6 +103,10 @@ class GroupSummary(ABC):
     def levels(self, attribute: str) -> tuple[Label, ...]:
         """Return the attribute's labels that have rows, sorted."""
         return levels_of(attribute, self.attributes, self.keys)
+
+    def all_levels(self) -> dict[str, tuple[Label, ...]]:
+        """Return the labels of every attribute, a stratum's too, sorted."""
+        return {attribute: self.levels(attribute) for attribute in self.attributes}
 
     def cells(self, attribute: str, levels: Sequence[Label]) -> Mask:
         """Return the mask of cells whose label of `attribute` is one of `levels`."""
@@ -242,7 +247,7 @@ def levels_of(
         return ()
     position = attributes.index(attribute)
     own = [key[position] for key in keys if key[position] is not None]
-    return sorted_labels({label_key(label): label for label in own}.values())
+    return distinct_labels(own)
 
 
 def check_same_attributes(first: Sequence[str], second: Sequence[str]) -> None:

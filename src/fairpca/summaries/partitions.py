@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from fairpca.data.dask_input import Block, dask_module
-from fairpca.data.groups import Attribute, Groups, Label, align_to_index, encode_groups
+from fairpca.data.groups import (
+    Attribute,
+    Groups,
+    Label,
+    align_to_index,
+    encode_groups,
+    label_key,
+)
 from fairpca.data.groups import label_attribute as encode_label
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
 from fairpca.summaries.base import CellId, Floats, cell_id, split_into_cells
@@ -94,13 +101,13 @@ class Tally:
     names : tuple of str
         The attributes; the label y, if it counts, comes last.
     counts : tuple of Counter
-        For each of them rows of positive weight per label.
+        For each of them rows of positive weight per label, by its `label_key`.
     """
 
     n_rows: int
     weighted_rows: int
     names: tuple[str, ...]
-    counts: tuple[Counter[Label], ...]
+    counts: tuple[Counter[tuple[bool, Label]], ...]
 
     @classmethod
     def of(cls, rows: CheckedBlock) -> Tally:
@@ -113,7 +120,10 @@ class Tally:
             n,
             n if w is None else int(np.count_nonzero(w)),
             tuple(a.name for a in attributes),
-            tuple(Counter(dict(zip(a.levels, a.counts.tolist(), strict=True))) for a in attributes),
+            tuple(
+                Counter(dict(zip(map(label_key, a.levels), a.counts.tolist(), strict=True)))
+                for a in attributes
+            ),
         )
 
     def merge(self, other: Tally) -> Tally:
@@ -236,7 +246,7 @@ def check_block(
                 combine=rules.combine,
             )
         weight = _check_weight(align_to_index(block.sample_weight, index, "sample_weight"), n)
-        stratum = encode_label(block.y, groups, index) if rules.labelled else None
+        stratum = encode_label(block.y, groups, index, part=True) if rules.labelled else None
     except (ValueError, TypeError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"in block {number} of the rows (counted from 0): {error}") from error
@@ -244,7 +254,7 @@ def check_block(
 
 
 def _check_matrix(X: Any, rules: BlockRules) -> Any:
-    X = as_matrix(X, user=rules.user)
+    X = as_matrix(X, user=rules.user, sparse=True)
     names = getattr(X, "columns", None)
     if rules.names is not None and names is not None and list(names) != list(rules.names):
         raise ValueError(f"X has the columns {list(names)}, not {list(rules.names)}.")

@@ -16,6 +16,7 @@ from fairpca.data.array_library import to_numpy
 from fairpca.data.dask_input import is_dask
 from fairpca.data.groups import Groups
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
+from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import (
     CheckedRows,
@@ -239,6 +240,7 @@ class KernelMeanMatchingPCA(LinearProjection):
         self.missing_groups = missing_groups
         self.random_state = random_state
 
+    @fits_anew
     def fit(
         self,
         X: Any,

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.groups import label_key
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
+from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, as_generator
 from fairpca.estimators.parameters import (
@@ -41,6 +42,7 @@ class RowErasure(SubspaceRemoval):
     combine_attributes: str
     missing_groups: str
 
+    @fits_anew
     def fit(
         self,
         X: Any,
