@@ -56,9 +56,11 @@ class EncodedTable(RowSource):
         progress : callable, optional
             Called with the share of the file read, in [0, 1].
         """
-        for batch in table.blocks(_columns(roles), progress=progress):
-            encoder.partial_fit(pa.Table.from_batches([batch]).select(list(roles.features)))
-        encoder.check_learned()
+        def features() -> Iterator[pa.Table]:
+            for batch in table.blocks(_columns(roles), progress=progress):
+                yield pa.Table.from_batches([batch]).select(list(roles.features))
+
+        encoder.fit_blocks(features())
         rows = encoder.n_samples_seen_
         return cls(name=str(table.path), n_rows=rows, table=table, roles=roles, encoder=encoder)
 

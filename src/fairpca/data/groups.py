@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_array
 from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.frames import check_distinct_names, without_stored_index
 from fairpca.data.group_checks import check_levels
+from fairpca.data.row_numbers import first_row
 
 __all__ = [
     "Attribute",
@@ -335,10 +336,10 @@ def _attribute(name: str, values: NDArray[Any], missing: str) -> Attribute:
     levels, codes = factorize(values)
     n_missing = int(np.count_nonzero(codes < 0))
     if n_missing and missing == "error":
-        first = int(np.argmax(codes < 0))
+        first = int(np.argmax(codes < 0)) + first_row()
         raise AdviceError(
             f"sensitive_features column {name!r} has {n_missing} missing labels (first in row "
-            f"{first}). Fill them in, drop those rows, or set ",
+            f"{first}, counted from 0). Fill them in, drop those rows, or set ",
             Setting("missing_groups", "unlabelled"),
             " to let them count for the covariance but for no group.",
         )

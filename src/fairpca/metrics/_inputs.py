@@ -111,7 +111,7 @@ def checked_labels(y: Any, Z: Any, n_samples: int, name: str) -> NDArray[Any]:
     if np.any(codes < 0):
         raise ValueError(
             f"{name} has {np.count_nonzero(codes < 0)} missing labels (first in row "
-            f"{int(np.argmax(codes < 0))}): fill them in or drop those rows."
+            f"{int(np.argmax(codes < 0))}, counted from 0): fill them in or drop those rows."
         )
     values = np.empty(len(levels), dtype=object)
     values[:] = levels
