@@ -255,8 +255,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def column_types(self) -> dict[str, pa.DataType]:
-        """The types to read a CSV file's columns as, so that they match those of `fit`."""
-        types = {"number": pa.float64(), "text": pa.string(), "boolean": pa.bool_()}
+        """The types to read a CSV file's columns as, so that they match those of `fit`.
+
+        Booleans come as text: words that are neither true nor false are named with their row.
+        """
+        types = {"number": pa.float64(), "text": pa.string(), "boolean": pa.string()}
         return {n: types[k] for n, k in zip(self.feature_names_in_, self.kinds_, strict=True)}
 
     @property

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fairpca.data.arrow_types import check_flat, is_text, plain_types
 from fairpca.data.source import reading
 from fairpca.data.tables import TableSource, check_columns
 
@@ -263,7 +264,7 @@ class TableRows(RowSource):
                     batch_readahead=1,
                     fragment_readahead=1,
                 )
-                yield from (batch for batch in batches if batch.num_rows)
+                yield from (plain_types(batch) for batch in batches if batch.num_rows)
 
     def _columns(self) -> tuple[list[str], list[str]]:
         table = self.table
@@ -291,9 +292,9 @@ def _rows(values: Any, rows: slice) -> Any:
 
 def _values(batch: pa.RecordBatch, name: str) -> Any:
     column = batch.column(batch.schema.get_field_index(name))
-    if not column.null_count and (
-        pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    ):  # by way of the few distinct ones: a Python object for each row would be slow
+    check_flat(column.type, name, "the ")
+    if not column.null_count and is_text(column.type):
+        # By way of the few distinct ones: a Python object for each row would be slow.
         coded = column.dictionary_encode()
         return np.array(coded.dictionary.to_pylist(), dtype=str)[coded.indices.to_numpy()]
     if column.null_count or pa.types.is_dictionary(column.type):
