@@ -69,20 +69,22 @@ def map_array(path: Path) -> NDArray[Any]:
 
 
 def open_numpy(path: Path) -> TableSource:
-    """Open an ``.npy`` or ``.npz`` file; names for nameless columns are ``x0``, and so on."""
-    no_notes: tuple[str, ...] = ()
+    """Open an ``.npy`` or ``.npz`` file; names for nameless columns are ``x0``, and so on.
+
+    Of an archive only headers are read; an array is unpacked when a column of it is.
+    """
     try:
         if path.suffix.lower() == ".npy":
-            columns, notes = _matrix_columns(map_array(path), path, None), no_notes
-        else:
-            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                columns, notes = _archive_columns({k: file[k] for k in file.files}, path)
-    except DataFileError:
-        raise
-    except (*_DAMAGE, zipfile.BadZipFile) as error:
-        raise _damaged(path, error) from error
-    n_rows = len(next(iter(columns.values()))) if columns else 0
-    return NumpySource(path, tuple(columns), n_rows, notes=notes, arrays=columns)
+            mapped = map_array(path)
+            places = _matrix_columns("", mapped.shape, mapped.dtype, path, None)
+            columns = {name: pick(mapped) for name, (_, pick) in places.items()}
+            return NumpySource(path, tuple(columns), len(mapped), arrays=columns)
+        with _told(path):
+            archive = Archive(path)
+            n_rows, places, notes = _archive_columns(archive)
+    except _DAMAGE as error:
+        raise error if isinstance(error, DataFileError) else _damaged(path, error) from error
+    return NumpySource(path, tuple(places), n_rows, notes=notes, arrays=LazyColumns(archive, places))
 
 
 def _check_header(path: Path) -> None:

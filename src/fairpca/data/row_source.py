@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from fairpca.data.arrow_types import check_flat, is_text, plain_types
+from fairpca.data.parquet_folders import check_partitions
 from fairpca.data.source import reading
 from fairpca.data.tables import TableSource, check_columns
 
@@ -232,6 +233,7 @@ class TableRows(RowSource):
             name, n_rows = str(table.path), table.n_rows
         else:
             files = getattr(table, "files", ())
+            check_partitions(table)
             with reading(Path(files[0]).parent if files else Path("dataset")):
                 name, n_rows = f"dataset of {len(files)} files", table.count_rows()
         return cls(name=name, n_rows=n_rows, table=table, roles=roles, block_rows=block_rows)
