@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,7 +18,10 @@ from numpy.typing import NDArray
 
 from fairpca.data.source import DataFileError
 
-__all__ = ["Archive", "LazyColumns", "read_header"]
+__all__ = ["DAMAGE", "Archive", "LazyColumns", "read_header"]
+
+DAMAGE = (ValueError, TypeError, LookupError, EOFError, OverflowError, MemoryError, SyntaxError)
+"""What NumPy raises over a header whose parts are not what they should be."""
 
 _SUFFIX = ".npy"
 
@@ -35,7 +39,10 @@ def read_header(file: BinaryIO, path: Path, held: int) -> tuple[tuple[int, ...],
         raise DataFileError(f"{path}: the header is damaged: format version {version}.")
     formats = np.lib.format  # version 3 differs from 2 in its encoding alone
     read = formats.read_array_header_1_0 if version[0] == 1 else formats.read_array_header_2_0
-    shape, _, dtype = read(file)
+    try:
+        shape, _, dtype = read(file)
+    except DAMAGE as error:
+        raise DataFileError(f"{path}: the header is damaged: {error}") from error
     promised, left = math.prod(shape) * dtype.itemsize, held - file.tell()
     if min(shape, default=0) < 0 or (not dtype.hasobject and promised > left):
         raise DataFileError(
@@ -92,6 +99,8 @@ class Archive:
                     f"{size / 2**30:.1f} GiB once unpacked. Save it as an .npy file, which is read "
                     "piece by piece."
                 ) from error
+            except (*DAMAGE, zipfile.BadZipFile, zlib.error) as error:
+                raise DataFileError(f"{self.path}: the array {name!r} is damaged: {error}") from error
         return array
 
 
