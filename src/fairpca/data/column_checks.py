@@ -17,7 +17,7 @@ from fairpca.data.advice import AdviceError, AdviceWarning, Setting, several
 from fairpca.data.column_profile import NumberProfile, TableProfile, TextProfile
 from fairpca.data.columns import MISSING, count_missing, refuse_empty, refuse_infinite
 from fairpca.data.csv_codes import code_example
-from fairpca.data.disguises import MOSTLY, THOUSANDS, check_not_disguised, is_number
+from fairpca.data.disguises import GROUPED, MOSTLY, check_not_disguised, has_comma, is_number, rewritten
 from fairpca.data.row_numbers import COUNTED
 from fairpca.data.warn import warn_caller
 
@@ -266,14 +266,14 @@ def _warn_of_text(name: str, column: TextProfile, limit: int | None) -> None:
 def _odd_values(column: TextProfile) -> Counter[str]:
     """Return what is not plainly a number in a column that mostly is numbers, else nothing."""
     odd = Counter({value: n for value, n in column.counts.items() if not is_number(value)})
-    like = sum(n for value, n in odd.items() if THOUSANDS.fullmatch(value.strip()))
+    like = sum(n for value, n in odd.items() if GROUPED.fullmatch(value.strip()))
     total = column.n_numbers + column.counts.total()
     share = (total - odd.total() + like) / max(1, total)
     return odd if share > MOSTLY else Counter()
 
 
 def _mostly_numeric(name: str, column: TextProfile, odd: Counter[str]) -> AdviceError:
-    commas = [value for value in odd if THOUSANDS.fullmatch(value.strip())]
+    commas = [value for value in odd if has_comma(value)]
     words = [value for value in odd if value not in commas]
     n_odd = odd.total() + column.n_uncounted
     parts: list[str | Setting] = [
@@ -282,10 +282,7 @@ def _mostly_numeric(name: str, column: TextProfile, odd: Counter[str]) -> Advice
     ]
     remedies = [Setting("na_values", word) for word in words[:5]]
     if commas:
-        parts.append(
-            f" Write numbers without thousands separators, {commas[0].replace(',', '')} for "
-            f"{commas[0]}."
-        )
+        parts.append(f" For {commas[0]} {rewritten(commas[0], commas)}.")
     if words:
         parts.append(f" If {'they stand' if len(words) > 1 else 'it stands'} for a missing number:")
         for remedy in remedies:
