@@ -70,7 +70,7 @@ def test_an_array_that_memory_does_not_hold(tmp_path, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(np.lib.format, "read_array", full)
-    with pytest.raises(DataFileError, match="not enough memory for the array 'X'.*an .npy file"):
+    with pytest.raises(DataFileError, match=r"not enough memory for the array 'X'.*an \.npy file"):
         source.read()
 
 

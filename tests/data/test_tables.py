@@ -330,7 +330,9 @@ def test_unclosed_quote_is_named_by_its_row(tmp_path, columns, rest):
     if rest == "plain":
         content = content.replace('"f"', "f")
     path = written(tmp_path, "a.csv", content)
-    message = r"in row 101 \(the first row of data is row 1\) a double quote is opened and not closed"
+    message = (
+        r"in row 101 \(the first row of data is row 1\) a double quote is opened and not closed"
+    )
     with pytest.raises(DataFileError, match=message):
         open_table(path).read(columns)
     with pytest.raises(DataFileError, match=message):

@@ -17,7 +17,14 @@ from fairpca.data.advice import AdviceError, AdviceWarning, Setting, several
 from fairpca.data.column_profile import NumberProfile, TableProfile, TextProfile
 from fairpca.data.columns import MISSING, count_missing, refuse_empty, refuse_infinite
 from fairpca.data.csv_codes import code_example
-from fairpca.data.disguises import GROUPED, MOSTLY, check_not_disguised, has_comma, is_number, rewritten
+from fairpca.data.disguises import (
+    GROUPED,
+    MOSTLY,
+    check_not_disguised,
+    has_comma,
+    is_number,
+    rewritten,
+)
 from fairpca.data.row_numbers import COUNTED
 from fairpca.data.warn import warn_caller
 
@@ -54,7 +61,7 @@ def check_usable(profile: TableProfile, *, impute: bool = False) -> None:
         identifiers, or numbers with a few other values among them.
     """
     found = [p for name in profile.names for p in _column_problems(profile, name)]
-    _raise(found, profile, impute)
+    _raise(found, profile, impute=impute)
 
 
 def check_so_far(profile: TableProfile, *, impute: bool = False) -> None:
@@ -71,7 +78,7 @@ def check_so_far(profile: TableProfile, *, impute: bool = False) -> None:
             found += _number_problems(name, column)
         elif len(column.values) > (profile.max_categories or MAX_CATEGORIES):
             found += _text_problems(name, column, profile.max_categories)
-    _raise(found, profile, impute)
+    _raise(found, profile, impute=impute)
 
 
 def check_scalable(
@@ -158,7 +165,7 @@ def check_not_code(field: pa.Field) -> None:
     )
 
 
-def _raise(found: list[AdviceError], profile: TableProfile, impute: bool) -> None:
+def _raise(found: list[AdviceError], profile: TableProfile, *, impute: bool) -> None:
     if not impute:
         # A column of nothing is another problem, which filling in does not solve.
         counts = {name: c.n_missing for name, c in profile.columns.items()}

@@ -328,7 +328,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _take(self, learned: TableEncoder) -> None:
         """Take over what another encoder of the same parameters has learned."""
-        vars(self).update(vars(learned))
+        self.__dict__.update(learned.__dict__)
 
     def _learn_numbers(self, values: NDArray[np.float64]) -> None:
         """Join the moments of a block, shape (n_rows, n_numeric), to those known so far."""

@@ -125,9 +125,7 @@ def all_finite(X: Any, *, squares: bool = False) -> bool:
         return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
-def explain_nonfinite(
-    X: Any, names: Sequence[str] | None, *, block: int | None = None
-) -> str:
+def explain_nonfinite(X: Any, names: Sequence[str] | None, *, block: int | None = None) -> str:
     """Say which values of X are not finite, or that finite ones are too large to be summed.
 
     Parameters

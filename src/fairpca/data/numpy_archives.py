@@ -100,7 +100,9 @@ class Archive:
                     "piece by piece."
                 ) from error
             except (*DAMAGE, zipfile.BadZipFile, zlib.error) as error:
-                raise DataFileError(f"{self.path}: the array {name!r} is damaged: {error}") from error
+                raise DataFileError(
+                    f"{self.path}: the array {name!r} is damaged: {error}"
+                ) from error
         return array
 
 

@@ -88,7 +88,9 @@ def open_numpy(path: Path) -> TableSource:
         n_rows, places, notes = _archive_columns(archive)
     except (*DAMAGE, zipfile.BadZipFile) as error:
         raise error if isinstance(error, DataFileError) else _damaged(path, error) from error
-    return NumpySource(path, tuple(places), n_rows, notes=notes, arrays=LazyColumns(archive, places))
+    return NumpySource(
+        path, tuple(places), n_rows, notes=notes, arrays=LazyColumns(archive, places)
+    )
 
 
 def _archive_columns(archive: Archive) -> tuple[int, Places, tuple[str, ...]]:
