@@ -7,7 +7,7 @@ of a column's distinct values the first `KEPT` are counted one by one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -182,6 +182,8 @@ class TableProfile:
         Columns to be treated as text, whatever they hold.
     max_categories : int, optional
         The most values of a text column that the user allows.
+    kinds : mapping of str to {"number", "text", "boolean"}, optional
+        What columns are known to hold; by default their types tell.
     """
 
     def __init__(
@@ -190,7 +192,9 @@ class TableProfile:
         *,
         categorical: Collection[str] = (),
         max_categories: int | None = None,
+        kinds: Mapping[str, Kind] | None = None,
     ) -> None:
+        known = {**dict.fromkeys(categorical, "text"), **(kinds or {})}
         self.names: tuple[str, ...] = tuple(schema.names)
         self.max_categories = max_categories
         self.n_rows = 0
@@ -201,7 +205,7 @@ class TableProfile:
         for field in schema:
             name = field.name
             try:
-                kind: Kind = "text" if name in categorical else column_kind(field.type, name)
+                kind: Any = known[name] if name in known else column_kind(field.type, name)
             except AdviceError as error:
                 self.unusable[name] = error
                 continue

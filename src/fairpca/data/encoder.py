@@ -6,8 +6,7 @@ a column of its own that is 1 where the row has it and 0 elsewhere.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from typing import Any, Literal, Self
 
@@ -18,7 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from fairpca.data.advice import AdviceError, Setting
+from fairpca.data.categories import category_codes, category_of
 from fairpca.data.column_checks import (
     check_no_missing,
     check_not_code,
@@ -28,14 +27,7 @@ from fairpca.data.column_checks import (
     warn_of_columns,
 )
 from fairpca.data.column_profile import TableProfile, TextProfile
-from fairpca.data.columns import (
-    MISSING,
-    Kind,
-    as_table,
-    count_missing,
-    numbers,
-    text_codes,
-)
+from fairpca.data.columns import Kind, as_table, count_missing, numbers
 from fairpca.data.frames import check_distinct_names
 from fairpca.data.row_numbers import first_row, rows_from
 from fairpca.data.source import check_columns
@@ -44,7 +36,6 @@ from fairpca.data.unseen import UnseenValues
 __all__ = ["TableEncoder", "UnseenValues"]
 
 BATCH_ROWS = 65_536
-_LIKE_MISSING = re.compile(r"\(+missing\)+")
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -292,11 +283,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.scales_ = np.ones(n_numeric)
         self.n_values_ = np.zeros(n_numeric, dtype=np.int64)
         self.n_missing_: dict[str, int] = {}
+        self._missing_before: dict[str, int] = {}  # by rows that are not in the profile
         self.n_samples_seen_ = 0
 
-    def _profile_of(self, schema: pa.Schema) -> TableProfile:
+    def _profile_of(
+        self, schema: pa.Schema, kinds: Mapping[str, Kind] | None = None
+    ) -> TableProfile:
         return TableProfile(
-            schema, categorical=self.categorical, max_categories=self.max_categories
+            schema,
+            categorical=self.categorical,
+            max_categories=self.max_categories,
+            kinds=kinds,
         )
 
     def _add(self, table: pa.Table) -> None:
@@ -304,7 +301,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "kinds_"):
             self._start(table)
         elif not hasattr(self, "_profile"):  # the encoder came from a file
-            self._profile = self._profile_of(self._select(table).schema)
+            known = dict(zip(self.feature_names_in_, self.kinds_, strict=True))
+            self._profile = self._profile_of(self._select(table).schema, known)
+            self._missing_before = dict(self.n_missing_)
         self._settled = False
         table = self._select(table)
         for batch in table.to_batches(BATCH_ROWS):
@@ -318,13 +317,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         columns = self._profile.columns.items()
         gaps = {name: column.n_missing for name, column in columns if column.n_missing}
         seen = {
-            name: {_category(v) for v in (*column.values, *([None] if name in gaps else []))}
+            name: {category_of(v) for v in (*column.values, *([None] if name in gaps else []))}
             for name, column in columns
             if isinstance(column, TextProfile)
         }
         known = self.categories_.items()
         self.categories_ = {n: tuple(sorted({*v, *seen.get(n, ())})) for n, v in known}
-        self.n_missing_ = {**self.n_missing_, **gaps}
+        before = self._missing_before
+        self.n_missing_ = {**before, **{n: c + before.get(n, 0) for n, c in gaps.items()}}
 
     def _take(self, learned: TableEncoder) -> None:
         """Take over what another encoder of the same parameters has learned."""
@@ -354,29 +354,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         out[:, n_numeric:] = 0.0
         offset = n_numeric
         for name, known in self.categories_.items():
-            codes = self._codes(batch[name], name, known, unseen)
+            codes = category_codes(
+                batch[name], name, self._kind(name), known, unseen, strict=self.unseen == "error"
+            )
             rows = np.flatnonzero(codes >= 0)
             out[rows, offset + codes[rows]] = 1.0
             offset += len(known)
-
-    def _codes(
-        self, column: pa.Array, name: str, known: tuple[str, ...], unseen: UnseenValues
-    ) -> NDArray[np.intp]:
-        """Return each row's position in `known`, -1 where its value is not there."""
-        values, indices = text_codes(column, name, self._kind(name))
-        position = {value: i for i, value in enumerate(known)}
-        place = [position.get(_category(value), -1) for value in values]
-        codes = np.array(place, dtype=np.intp)[indices] if place else np.empty(0, dtype=np.intp)
-        for i in np.flatnonzero(np.array(place, dtype=np.intp) < 0):
-            if self.unseen == "error":
-                raise AdviceError(
-                    f"column {name!r} has the value {values[i]!r}, which was not there when the "
-                    "encoder was fitted. Correct it, or let unseen values count as zeros (",
-                    Setting("unseen", "warn"),
-                    ").",
-                )
-            unseen.counts[name, values[i]] += int(np.count_nonzero(indices == i))
-        return codes
 
     def _numbers(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
         return np.column_stack([numbers(batch[name], name) for name in self._numeric])
@@ -414,13 +397,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         check_columns(missing, table.column_names, "the table")
         return table.select(list(self.feature_names_in_))
-
-
-def _category(value: str | None) -> str:
-    """Return a value's category; text that reads "(missing)" gets another pair of parentheses."""
-    if value is None:
-        return MISSING
-    return f"({value})" if _LIKE_MISSING.fullmatch(value) else value
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
