@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fairpca import StreamingMomentMatchingPCA
 from fairpca.data.images import ImageFolder
 from fairpca.data.sources import ArraySource, ColumnRoles, TableRows, as_row_source, prefetched
-from fairpca.data.tables import ColumnNotFoundError
+from fairpca.data.tables import ColumnNotFoundError, open_table
 
 
 @pytest.fixture
@@ -365,3 +365,6 @@ def test_links_that_lead_back_are_entered_once(tmp_path):
     (tmp_path / "self").symlink_to(tmp_path / "self")
     with pytest.raises(FileNotFoundError, match="self: no such"):
         as_row_source(tmp_path / "self")
+    (tmp_path / "self.csv").symlink_to(tmp_path / "self.csv")
+    with pytest.raises(FileNotFoundError, match=r"self\.csv: the link leads back to itself"):
+        open_table(tmp_path / "self.csv")

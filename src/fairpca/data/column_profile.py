@@ -189,7 +189,6 @@ class TableProfile:
     def __init__(
         self,
         schema: pa.Schema,
-        *,
         categorical: Collection[str] = (),
         max_categories: int | None = None,
         kinds: Mapping[str, Kind] | None = None,

@@ -6,7 +6,7 @@ a column of its own that is 1 where the row has it and 0 elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy, deepcopy
 from typing import Any, Literal, Self
 
@@ -231,9 +231,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = [*self._numeric]
         for column, values in self.categories_.items():
             names += [f"{column}={value}" for value in values]
-        if len(set(names)) < len(
-            names
-        ):  # a name or value with = in it: quoted, none is like another
+        if len(set(names)) < len(names):  # one has = in it: quoted, none is like another
             names = list(self._numeric)
             for column, values in self.categories_.items():
                 names += [f"{column!r}={value!r}" for value in values]
@@ -286,15 +284,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._missing_before: dict[str, int] = {}  # by rows that are not in the profile
         self.n_samples_seen_ = 0
 
-    def _profile_of(
-        self, schema: pa.Schema, kinds: Mapping[str, Kind] | None = None
-    ) -> TableProfile:
-        return TableProfile(
-            schema,
-            categorical=self.categorical,
-            max_categories=self.max_categories,
-            kinds=kinds,
-        )
+    def _profile_of(self, schema: pa.Schema, kinds: Any = None) -> TableProfile:
+        return TableProfile(schema, self.categorical, self.max_categories, kinds)
 
     def _add(self, table: pa.Table) -> None:
         """Tally a block and learn from it; nothing that another encoder holds is changed."""
