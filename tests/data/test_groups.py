@@ -71,7 +71,9 @@ def test_coding_and_container_do_not_matter(labels):
     ],
 )
 def test_missing_labels_are_an_error_or_unlabelled(labels):
-    with pytest.raises(ValueError, match=r"1 missing labels \(first in row 1\).*unlabelled"):
+    with pytest.raises(
+        ValueError, match=r"1 missing labels \(first in row 1, counted from 0\).*unlabelled"
+    ):
         encode_groups(labels, n_samples=3)
     attribute = only(encode_groups(labels, n_samples=3, missing="unlabelled"))
     np.testing.assert_array_equal(attribute.codes, [0, -1, 1])

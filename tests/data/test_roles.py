@@ -70,7 +70,7 @@ def test_a_scale_is_refused_with_advice():
     table = pa.table({"age": np.arange(100), "x": np.arange(100.0)})
     roles = assign_roles(table.column_names, sensitive=["age"])
     with pytest.raises(ValueError, match=r"'age' has 100 different numbers.*--bin 'age=49\.5'"):
-        split_table(table, roles)
+        check_attributes(split_table(table, roles))
 
 
 def test_impossible_roles():

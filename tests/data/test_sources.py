@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fairpca import StreamingMomentMatchingPCA
 from fairpca.data.images import ImageFolder
 from fairpca.data.sources import ArraySource, ColumnRoles, TableRows, as_row_source, prefetched
-from fairpca.data.tables import ColumnNotFoundError
+from fairpca.data.tables import ColumnNotFoundError, open_table
 
 
 @pytest.fixture
@@ -302,3 +302,69 @@ def test_damaged_image_is_named(rng, tmp_path):
         (tmp_path / "1.png").write_bytes(damaged)
         with pytest.raises(ValueError, match=r"1\.png: the image cannot be read"):
             list(source.blocks())
+
+
+def write_parts(folder, values):
+    """Write a folder of 30 rows for each value of the key ``zip``."""
+    rng = np.random.default_rng(0)
+    for value in values:
+        (folder / f"zip={value}").mkdir(parents=True)
+        rows = pd.DataFrame(rng.normal(size=(30, 4)), columns=list("abcd"))
+        rows.to_parquet(folder / f"zip={value}" / "rows.parquet")
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        (["01", "02", "10", "1"], ["01", "02", "1", "10"]),
+        (["1", "2", "10"], [1, 2, 10]),
+        (["+1", "1"], ["+1", "1"]),
+        (["1.0", "1"], ["1", "1.0"]),
+        (["a%20b", "%C3%A9%3D"], ["a b", "é="]),
+        (["true", "false"], ["false", "true"]),
+        (["2020-01-01", "2020-1-1"], ["2020-01-01", "2020-1-1"]),
+        (["12345678901234567890", "12345678901234567891"], None),
+    ],
+)
+def test_folder_names_are_text_as_written(values, labels, tmp_path):
+    write_parts(tmp_path, values)
+    model = StreamingMomentMatchingPCA(1).fit(tmp_path, sensitive_features="zip")
+    (found,) = model.groups_.values()
+    assert found.tolist() == (labels or values)
+    assert model.group_counts_["zip"].tolist() == [30] * len(values)
+
+
+def test_the_default_folder_is_missing(tmp_path):
+    write_parts(tmp_path, ["01", "1", "__HIVE_DEFAULT_PARTITION__"])
+    with pytest.raises(ValueError, match="30 missing labels"):
+        StreamingMomentMatchingPCA(1).fit(tmp_path, sensitive_features="zip")
+    model = StreamingMomentMatchingPCA(1, missing_groups="unlabelled")
+    model.fit(tmp_path, sensitive_features="zip")
+    assert model.groups_["zip"].tolist() == ["01", "1"]
+
+
+def test_a_dataset_that_merged_folders_is_refused(tmp_path):
+    write_parts(tmp_path, ["01", "1"])
+    merged = pyarrow.dataset.dataset(str(tmp_path), partitioning="hive")
+    with pytest.raises(ValueError, match=r"zip=01 for the number 1\. .*flavor='hive'"):
+        StreamingMomentMatchingPCA(1).fit(merged, sensitive_features="zip")
+    text = pyarrow.dataset.partitioning(pa.schema([("zip", pa.string())]), flavor="hive")
+    apart = pyarrow.dataset.dataset(str(tmp_path), partitioning=text)
+    model = StreamingMomentMatchingPCA(1).fit(apart, sensitive_features="zip")
+    assert model.groups_["zip"].tolist() == ["01", "1"]
+
+
+def test_links_that_lead_back_are_entered_once(tmp_path):
+    write_parts(tmp_path / "rows", ["a", "b"])
+    (tmp_path / "rows" / "zip=a" / "loop").symlink_to(tmp_path / "rows")
+    (tmp_path / "rows" / "again").symlink_to(tmp_path / "rows" / "zip=b")
+    (tmp_path / "rows" / "broken").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "rows" / "_SUCCESS").touch()
+    model = StreamingMomentMatchingPCA(1).fit(tmp_path / "rows", sensitive_features="zip")
+    assert model.group_counts_["zip"].tolist() == [30, 30]
+    (tmp_path / "self").symlink_to(tmp_path / "self")
+    with pytest.raises(FileNotFoundError, match="self: no such"):
+        as_row_source(tmp_path / "self")
+    (tmp_path / "self.csv").symlink_to(tmp_path / "self.csv")
+    with pytest.raises(FileNotFoundError, match=r"self\.csv: the link leads back to itself"):
+        open_table(tmp_path / "self.csv")

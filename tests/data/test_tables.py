@@ -227,7 +227,7 @@ BAD_FILES = {
     "nameless column": ("a.csv", b"a,,c\n1,2,3\n", "column 2 has no name"),
     "too many fields": ("a.csv", b"a,b\n1,2\n3,4,5\n", r"row 3 .* too many fields: 3"),
     "too few fields": ("a.csv", b"a,b\n1,2\n3\n", r"row 3 .* too few fields: 1"),
-    "open quote": ("a.csv", b'a,b\n"1,2\n3,4\n', "in row 2 .* a double quote is opened"),
+    "open quote": ("a.csv", b'a,b\n"1,2\n3,4\n', "in row 1 .* a double quote is opened"),
     "unknown suffix": ("a.xlsx", b"PK\x03\x04", "unknown kind of file '.xlsx'.*as CSV"),
     "model": ("a.fairpca", b"PK\x03\x04", "a fitted model"),
     "csv as parquet": ("a.parquet", b"a,b\n1,2\n", "plain text, not a Parquet file"),
@@ -330,7 +330,9 @@ def test_unclosed_quote_is_named_by_its_row(tmp_path, columns, rest):
     if rest == "plain":
         content = content.replace('"f"', "f")
     path = written(tmp_path, "a.csv", content)
-    message = r"in row 102 \(the header is row 1\) a double quote is opened and not closed"
+    message = (
+        r"in row 101 \(the first row of data is row 1\) a double quote is opened and not closed"
+    )
     with pytest.raises(DataFileError, match=message):
         open_table(path).read(columns)
     with pytest.raises(DataFileError, match=message):
@@ -339,7 +341,7 @@ def test_unclosed_quote_is_named_by_its_row(tmp_path, columns, rest):
 
 def test_unclosed_quote_behind_quoted_line_breaks(tmp_path):
     path = written(tmp_path, "a.csv", 'a,b\n"1\n2\n3",x\n4,"5\n6,y\n')
-    with pytest.raises(DataFileError, match="in row 3 "):
+    with pytest.raises(DataFileError, match="in row 2 "):
         read_table(path)
 
 

@@ -207,7 +207,10 @@ def test_the_global_generator_is_untouched(people, estimator):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda X: _set(X, 3, 1, np.nan), r"NaN: column 'b' has 1 such value \(first in row 3\)"),
+        (
+            lambda X: _set(X, 3, 1, np.nan),
+            r"NaN: column 'b' has 1 such value \(first in row 3, counted from 0\)",
+        ),
         (lambda X: _set(X, 5, 2, np.inf), r"infinity: column 'c' has 1 such value \(first in row"),
         (lambda X: X * 1e200, "too large to be summed"),
         (lambda X: X.assign(d="text"), r"not numeric: 'd' holds .*'text'"),

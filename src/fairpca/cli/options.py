@@ -203,22 +203,52 @@ def few(texts: Sequence[str], most: int = 12) -> str:
 def match_label(label: Any, wanted: str | None, known: Any, *, required: bool = False) -> Any:
     """Return the value of the label column that is written like the wanted one.
 
+    Parameters
+    ----------
+    label : ndarray
+        The labels of the rows, None without a label column.
+    wanted : str, optional
+        What the user named.
+    known : object
+        What counts as positive otherwise: in a bundled data set, or to a fitted model.
+    required : bool
+        Whether one is needed where labels do not tell.
+
     Raises
     ------
     ValueError
         If no row has it, it is required and not known, or there is no label column.
     """
+    from fairpca.data.advice import AdviceError, Setting
+
     if label is None:
         raise ValueError("this needs a label column: name it with --label.")
     values = sorted(set(label.tolist()), key=str)
-    shown = ", ".join(repr(str(v)) for v in values[:10])
+    shown = few([repr(str(v)) for v in values], 10)
     if wanted is None:
         if known is None and {str(v) for v in values} in ({"0", "1"}, {"-1", "1"}):
             return values[-1]
         if required and known is None and not set(values) <= {0, 1} | {-1, 1}:
-            raise ValueError(f"say which label counts as positive (--positive-label): {shown}.")
-        return known
+            raise AdviceError(
+                "say which label counts as positive (", Setting("pos_label"), f"): {shown}."
+            )
+        if known is None:
+            return None
     for value in values:
-        if str(value) == wanted:
+        if str(value) == str(known if wanted is None else wanted):
             return value
-    raise ValueError(f"no row has the label {wanted!r}; there are {shown}.")
+    missed = str(known if wanted is None else wanted)
+    start = f"no row has the label {missed!r}; there are {shown}. "
+    alike = [str(v) for v in values if _bare_label(v) == _bare_label(missed)]
+    if len(alike) == 1:
+        raise AdviceError(
+            start + "They differ in blanks, dots or case. If it is the same, say so: ",
+            Setting("pos_label", alike[0]),
+            ".",
+        )
+    raise AdviceError(start + "Name the one that counts as positive: ", Setting("pos_label"), ".")
+
+
+def _bare_label(label: Any) -> str:
+    """Return a label without the dots and blanks around it that copies of a table differ in."""
+    return str(label).strip(" .\t\r\n\u00a0").casefold()

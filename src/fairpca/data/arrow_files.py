@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
+from fairpca.data.arrow_types import plain_types
 from fairpca.data.frames import stored_index
 from fairpca.data.source import BLOCK_ROWS, TableSource
 
@@ -81,7 +82,7 @@ class ArrowSource(TableSource):
 
 def _plain(data: Any) -> Any:
     """Forget pandas' metadata: an index column that was asked for by name is a column."""
-    return data.replace_schema_metadata()
+    return plain_types(data.replace_schema_metadata())
 
 
 def _split_index(

@@ -1,56 +1,58 @@
-"""What is wrong with a table's columns as features: gaps, identifiers, row numbers, odd numbers."""
+"""What is wrong with a table's columns as features: gaps, identifiers, row numbers, odd numbers.
+
+Everything is decided from a `TableProfile`, so that a table read whole and one read in blocks are
+judged alike.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, AdviceWarning, Setting, several
-from fairpca.data.columns import MISSING, column_kind, count_missing, numbers
+from fairpca.data.column_profile import NumberProfile, TableProfile, TextProfile
+from fairpca.data.columns import MISSING, count_missing, refuse_empty, refuse_infinite
 from fairpca.data.csv_codes import code_example
-from fairpca.data.disguises import MOSTLY, THOUSANDS, check_not_disguised, is_number
+from fairpca.data.disguises import (
+    GROUPED,
+    MOSTLY,
+    check_not_disguised,
+    has_comma,
+    is_number,
+    rewritten,
+)
+from fairpca.data.row_numbers import COUNTED
 from fairpca.data.warn import warn_caller
 
 __all__ = [
     "MAX_CATEGORIES",
-    "check_categories",
     "check_no_missing",
     "check_not_code",
-    "check_not_row_number",
+    "check_scalable",
+    "check_so_far",
     "check_usable",
+    "warn_of_columns",
 ]
+
+Floats = NDArray[np.float64]
 
 MAX_CATEGORIES = 1_000
 """The most values a text column may have unless the user says otherwise."""
 
-_EXACT_UP_TO = 2**53
-"""Whole numbers up to here are all float64 numbers."""
 
-
-def check_usable(
-    table: pa.Table,
-    *,
-    categorical: Collection[str] = (),
-    impute: bool = False,
-    max_categories: int | None = None,
-) -> None:
-    """Look at the whole table, and refuse it with everything that is wrong with its columns.
+def check_usable(profile: TableProfile, *, impute: bool = False) -> None:
+    """Refuse a table, looked at from its first to its last row, with everything that is wrong.
 
     Parameters
     ----------
-    table : pyarrow.Table
-        The feature columns.
-    categorical : collection of str
-        Columns to be treated as text, whatever they hold.
+    profile : TableProfile
+        Of all rows.
     impute : bool
         Whether missing values are filled in.
-    max_categories : int, optional
-        The most values of a text column; see `check_categories`.
 
     Raises
     ------
@@ -58,58 +60,196 @@ def check_usable(
         Naming every column that holds dates, nothing, infinite or missing values, names or
         identifiers, or numbers with a few other values among them.
     """
-    if table.num_rows == 0:
-        raise ValueError("the table has no rows.")
-    found: list[AdviceError] = []
-    for name in table.column_names:
-        found += _column_problems(table[name], name, categorical, max_categories)
+    found = [p for name in profile.names for p in _column_problems(profile, name)]
+    _raise(found, profile, impute=impute)
+
+
+def check_so_far(profile: TableProfile, *, impute: bool = False) -> None:
+    """Refuse a table of which more rows may follow, where they cannot change what is wrong.
+
+    Raises
+    ------
+    AdviceError
+        As `check_usable`, but of text only that has too many values whatever follows.
+    """
+    found = list(profile.unusable.values())
+    for name, column in profile.columns.items():
+        if isinstance(column, NumberProfile):
+            found += _number_problems(name, column)
+        elif len(column.values) > (profile.max_categories or MAX_CATEGORIES):
+            found += _text_problems(name, column, profile.max_categories)
+    _raise(found, profile, impute=impute)
+
+
+def check_scalable(
+    profile: TableProfile,
+    names: Sequence[str],
+    means: Floats,
+    variances: Floats,
+    *,
+    all_rows: bool = False,
+) -> None:
+    """Refuse numbers whose squares overflow in float64, or vanish although the numbers differ.
+
+    Parameters
+    ----------
+    profile : TableProfile
+        Of the rows so far.
+    names : sequence of str
+        The numeric columns.
+    means, variances : ndarray of shape (n_numeric,)
+        Of the rows so far.
+    all_rows : bool
+        Whether no rows follow; until then larger numbers may.
+    """
+    for name, mean, variance in zip(names, means, variances, strict=True):
+        if not np.isfinite(mean) or not np.isfinite(variance):
+            raise ValueError(
+                f"column {name!r} holds numbers too large to be squared in float64. Give it in a "
+                "larger unit (divide it, by 1e150 for example)."
+            )
+        column = profile.columns[name]
+        if not all_rows or variance >= 1e-290 or not isinstance(column, NumberProfile):
+            continue
+        size = max(abs(column.smallest), abs(column.largest))
+        if size < 1e-140 and column.largest > column.smallest:
+            raise ValueError(
+                f"column {name!r} holds numbers too small to be squared in float64. Give it in a "
+                "smaller unit (multiply it, by 1e150 for example)."
+            )
+
+
+def warn_of_columns(profile: TableProfile) -> None:
+    """Warn of columns that can be used, but look like row numbers, names or numbers."""
+    for name, column in profile.columns.items():
+        if isinstance(column, TextProfile):
+            _warn_of_text(name, column, profile.max_categories)
+        elif column.n_rows > 20 and column.is_row_number:
+            warn_caller(
+                AdviceWarning(
+                    f"column {name!r} counts up by one from row to row: it looks like a row "
+                    "number, not a feature. Leave it out if so (",
+                    Setting("drop", name),
+                    ").",
+                )
+            )
+
+
+def check_no_missing(table: pa.Table) -> None:
+    """Refuse new rows with missing values, for which it is too late to choose how to fill them."""
+    counts = {name: count_missing(table[name]) for name in table.column_names}
+    found = {name: n for name, n in counts.items() if n}
+    if found:
+        raise AdviceError(
+            _missing(found, table.num_rows),
+            "or leave those rows out: these columns had none when the model was fitted. One that "
+            "is fitted with ",
+            Setting("missing", "impute"),
+            " fills them in itself.",
+        )
+
+
+def check_not_code(field: pa.Field) -> None:
+    """Warn of a numeric column that a CSV file writes as codes are written."""
+    example = code_example(field)
+    if example is None:
+        return
+    how = "leading zeros" if example.startswith("0") else "more digits than a number keeps"
+    warn_caller(
+        AdviceWarning(
+            f"column {field.name!r} is taken as numbers, although it has values with {how}, such "
+            f"as {example!r}. If they are codes, keep them as text: ",
+            Setting("categorical", field.name),
+            ".",
+        )
+    )
+
+
+def _raise(found: list[AdviceError], profile: TableProfile, *, impute: bool) -> None:
     if not impute:
-        try:
-            check_no_missing(table)
-        except AdviceError as error:
-            found.append(error)
+        # A column of nothing is another problem, which filling in does not solve.
+        counts = {name: c.n_missing for name, c in profile.columns.items()}
+        gaps = {name: n for name, n in counts.items() if 0 < n < profile.n_rows}
+        if gaps:
+            found.append(
+                AdviceError(
+                    _missing(gaps, profile.n_rows),
+                    "drop the columns or rows, or set ",
+                    Setting("missing", "impute"),
+                    " (the column's mean; a category of its own for text).",
+                )
+            )
     if found:
         raise several(found, "columns")
 
 
-def check_no_missing(table: pa.Table, *, fitted: bool = False) -> None:
-    """Raise AdviceError naming every column with missing values, and how many.
+def _missing(counts: Mapping[str, int], n_rows: int) -> str:
+    shown = ", ".join(f"{name!r} ({n})" for name, n in list(counts.items())[:5])
+    if len(counts) > 5:
+        shown += f" and {len(counts) - 5} more"
+    return f"columns with missing values: {shown}, in {n_rows} rows. Fill them in, "
 
-    With `fitted`, the rows are new ones, for which it is too late to choose.
-    """
-    counts = {name: count_missing(table[name]) for name in table.column_names}
-    # A column of nothing is another problem, which filling in does not solve.
-    found = {name: n for name, n in counts.items() if n and (fitted or n < table.num_rows)}
-    if not found:
+
+def _column_problems(profile: TableProfile, name: str) -> Iterator[AdviceError]:
+    if name in profile.unusable:
+        yield profile.unusable[name]
         return
-    shown = ", ".join(f"{name!r} ({n})" for name, n in list(found.items())[:5])
-    if len(found) > 5:
-        shown += f" and {len(found) - 5} more"
-    start = f"columns with missing values: {shown}, in {table.num_rows} rows. Fill them in, "
-    impute = Setting("missing", "impute")
-    if fitted:
-        raise AdviceError(
-            start + "or leave those rows out: these columns had none when the model was fitted. "
-            "One that is fitted with ",
-            impute,
-            " fills them in itself.",
+    column = profile.columns[name]
+    if column.n_missing == column.n_rows:
+        yield refuse_empty(name)
+    elif isinstance(column, NumberProfile):
+        yield from _number_problems(name, column)
+    else:
+        yield from _text_problems(name, column, profile.max_categories)
+
+
+def _number_problems(name: str, column: NumberProfile) -> Iterator[AdviceError]:
+    if column.n_infinite:
+        yield refuse_infinite(name, column.n_infinite, column.first_infinite)
+    elif column.clash is not None:
+        yield AdviceError(
+            f"column {name!r} holds whole numbers beyond 2**53, such as {column.clash}, of which "
+            "different ones would become the same number. It looks like an identifier: leave it "
+            "out (",
+            Setting("drop", name),
+            "), or treat it as text (",
+            Setting("categorical", name),
+            ").",
+            remedies=[Setting("drop", name)],
         )
-    raise AdviceError(
-        start + "drop the columns or rows, or set ",
-        impute,
-        " (the column's mean; a category of its own for text).",
-    )
 
 
-def check_categories(name: str, values: Sequence[str], n_rows: int, limit: int | None) -> None:
-    """Refuse a text column with more than `limit` values; without a limit, warn of many.
+def _text_problems(name: str, column: TextProfile, limit: int | None) -> Iterator[AdviceError]:
+    if not column.by_name:
+        odd = _odd_values(column)
+        if odd:
+            yield _mostly_numeric(name, column, odd)
+            return
+        try:
+            check_not_disguised(name, _with_numbers(column))
+        except AdviceError as error:
+            yield error
+            return
+    most = _most_values(limit, column.n_rows)
+    if len(column.values) > most:
+        yield _too_many(name, column, most)
 
-    The automatic limit is 1,000, and half of the rows once above 50.
-    """
-    most = limit or min(MAX_CATEGORIES, max(50, n_rows // 2))
-    if len(values) > most:
-        raise _too_many(name, values, n_rows, most)
-    words = _words(values)
+
+def _most_values(limit: int | None, n_rows: int) -> int:
+    """Return how many values text may have: by default 1,000, and half of the rows above 50."""
+    return limit or min(MAX_CATEGORIES, max(50, n_rows // 2))
+
+
+def _with_numbers(column: TextProfile) -> Counter[str]:
+    """Return how often each value occurs, all plain numbers taken together."""
+    example = next(iter(column.numbers), "")
+    numbers = {example.strip(): column.n_numbers} if column.numbers else {}
+    return Counter({**numbers, **column.counts})
+
+
+def _warn_of_text(name: str, column: TextProfile, limit: int | None) -> None:
+    values, n_rows = column.values, column.n_rows
+    words = sorted(_words(column))
     if len(values) >= 5 and 0 < len(words) <= len(values) // 4:
         warn_caller(
             AdviceWarning(
@@ -130,119 +270,26 @@ def check_categories(name: str, values: Sequence[str], n_rows: int, limit: int |
         )
 
 
-def check_not_code(field: pa.Field) -> None:
-    """Warn of a numeric column that a CSV file writes as codes are written."""
-    example = code_example(field)
-    if example is None:
-        return
-    how = "leading zeros" if example.startswith("0") else "more digits than a number keeps"
-    warn_caller(
-        AdviceWarning(
-            f"column {field.name!r} is taken as numbers, although it has values with {how}, such "
-            f"as {example!r}. If they are codes, keep them as text: ",
-            Setting("categorical", field.name),
-            ".",
-        )
-    )
-
-
-def check_not_row_number(column: pa.ChunkedArray, name: str) -> None:
-    """Warn of a numeric column that counts the rows."""
-    values = numbers(column, name)
-    if len(values) > 20 and np.all(np.diff(values) == 1.0):
-        warn_caller(
-            AdviceWarning(
-                f"column {name!r} counts up by one from row to row: it looks like a row number, "
-                "not a feature. Leave it out if so (",
-                Setting("drop", name),
-                ").",
-            )
-        )
-
-
-def _column_problems(
-    column: pa.ChunkedArray, name: str, categorical: Collection[str], max_categories: int | None
-) -> Iterator[AdviceError]:
-    as_text = name in categorical
-    try:
-        kind = "text" if as_text else column_kind(column, name)
-        if kind == "number":
-            _check_exact(column, numbers(column, name), name)
-    except AdviceError as error:
-        yield error
-        return
-    if kind != "text":
-        return
-    text = _text(column)
-    if not as_text and not pa.types.is_dictionary(column.type):
-        counts = _counts(text)
-        odd = _odd_values(counts)
-        if odd:
-            yield _mostly_numeric(text, name, odd)
-            return
-        try:
-            check_not_disguised(name, counts)
-        except AdviceError as error:
-            yield error
-            return
-    values = [value for value in pc.unique(text).to_pylist() if value is not None]
-    most = max_categories or min(MAX_CATEGORIES, max(50, len(column) // 2))
-    if len(values) > most:
-        yield _too_many(name, values, len(column), most)
-
-
-def _check_exact(column: pa.ChunkedArray, values: NDArray[np.float64], name: str) -> None:
-    """Refuse whole numbers so large that different ones become the same number."""
-    if not pa.types.is_integer(column.type) or not np.nanmax(np.abs(values)) > _EXACT_UP_TO:
-        return
-    known = column.drop_null()
-    if len(pc.unique(known)) > len(np.unique(values[~np.isnan(values)])):
-        raise AdviceError(
-            f"column {name!r} holds whole numbers beyond 2**53, such as {known[0].as_py()}, of "
-            "which different ones would become the same number. It looks like an identifier: "
-            "leave it out (",
-            Setting("drop", name),
-            "), or treat it as text (",
-            Setting("categorical", name),
-            ").",
-            remedies=[Setting("drop", name)],
-        )
-
-
-def _text(column: pa.ChunkedArray) -> pa.Array:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    text = column.cast(pa.string())
-    return text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
-
-
-def _counts(text: pa.Array) -> Counter[str]:
-    """Return how often each value occurs."""
-    pairs = pc.value_counts(text.drop_null()).to_pylist()
-    return Counter({pair["values"]: pair["counts"] for pair in pairs})
-
-
-def _odd_values(counts: Counter[str]) -> Counter[str]:
+def _odd_values(column: TextProfile) -> Counter[str]:
     """Return what is not plainly a number in a column that mostly is numbers, else nothing."""
-    odd = Counter({value: n for value, n in counts.items() if not is_number(value)})
-    like = sum(n for value, n in odd.items() if THOUSANDS.fullmatch(value.strip()))
-    share = (counts.total() - odd.total() + like) / max(1, counts.total())
+    odd = Counter({value: n for value, n in column.counts.items() if not is_number(value)})
+    like = sum(n for value, n in odd.items() if GROUPED.fullmatch(value.strip()))
+    total = column.n_numbers + column.counts.total()
+    share = (total - odd.total() + like) / max(1, total)
     return odd if share > MOSTLY else Counter()
 
 
-def _mostly_numeric(text: pa.Array, name: str, odd: Counter[str]) -> AdviceError:
-    commas = [value for value in odd if THOUSANDS.fullmatch(value.strip())]
+def _mostly_numeric(name: str, column: TextProfile, odd: Counter[str]) -> AdviceError:
+    commas = [value for value in odd if has_comma(value)]
     words = [value for value in odd if value not in commas]
+    n_odd = odd.total() + column.n_uncounted
     parts: list[str | Setting] = [
-        f"column {name!r} holds numbers, but not in {odd.total()} of {len(text)} rows: "
-        f"{'; '.join(_places(text, odd))}."
+        f"column {name!r} holds numbers, but not in {n_odd} of {column.n_rows} rows: "
+        f"{'; '.join(_places(column, odd))} ({COUNTED})."
     ]
     remedies = [Setting("na_values", word) for word in words[:5]]
     if commas:
-        parts.append(
-            f" Write numbers without thousands separators, {commas[0].replace(',', '')} for "
-            f"{commas[0]}."
-        )
+        parts.append(f" For {commas[0]} {rewritten(commas[0], commas)}.")
     if words:
         parts.append(f" If {'they stand' if len(words) > 1 else 'it stands'} for a missing number:")
         for remedy in remedies:
@@ -253,23 +300,24 @@ def _mostly_numeric(text: pa.Array, name: str, odd: Counter[str]) -> AdviceError
     return AdviceError(*parts, remedies=remedies)
 
 
-def _places(text: pa.Array, odd: Counter[str]) -> Iterator[str]:
-    """Say where the most frequent odd values stand; the first row of data is row 1."""
+def _places(column: TextProfile, odd: Counter[str]) -> Iterator[str]:
+    """Say where the most frequent odd values stand."""
     for value, n in odd.most_common(3):
-        rows = pc.indices_nonzero(pc.equal(text, value)).to_pylist()
-        shown = ", ".join(str(row + 1) for row in rows[:3])
-        yield f"{value!r} in row{'s' if n > 1 else ''} {shown}{', …' if n > 3 else ''}"
+        shown = ", ".join(map(str, column.places[value]))
+        more = ", …" if n > len(column.places[value]) else ""
+        yield f"{value!r} in row{'s' if n > 1 else ''} {shown}{more}"
     if len(odd) > 3:
         yield f"and {len(odd) - 3} more values"
 
 
-def _too_many(name: str, values: Sequence[str], n_rows: int, limit: int) -> AdviceError:
-    words = _words(values)
+def _too_many(name: str, column: TextProfile, limit: int) -> AdviceError:
+    words, n_values = _words(column), len(column.values)
+    known = f"more than {column.kept - 1}" if column.more else str(n_values)
     parts: list[str | Setting] = [
-        f"column {name!r} has {len(values)} different values in {n_rows} rows, more than the "
+        f"column {name!r} has {known} different values in {column.n_rows} rows, more than the "
         f"{limit} allowed for text. "
     ]
-    if 0 < len(words) <= len(values) // 2:
+    if 0 < len(words) <= n_values // 2:
         parts += [
             f"Most are numbers; the rest are not, such as {words[0]!r}. Correct or empty those "
             "fields to make it a numeric column, leave it out ("
@@ -280,5 +328,5 @@ def _too_many(name: str, values: Sequence[str], n_rows: int, limit: int) -> Advi
     return AdviceError(*parts)
 
 
-def _words(values: Sequence[str]) -> list[str]:
-    return [value for value in values if value != MISSING and not is_number(value)]
+def _words(column: TextProfile) -> Sequence[str]:
+    return [v for v in column.counts if v != MISSING and not is_number(v)]

@@ -17,16 +17,27 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, Setting
+from fairpca.data.arrow_types import check_flat, decoded, is_text, nan_as_null, plain_types
 from fairpca.data.frames import check_distinct_names, dense_columns, without_stored_index
+from fairpca.data.row_numbers import COUNTED, row_number
 
-__all__ = ["MISSING", "Kind", "as_table", "column_kind", "count_missing", "numbers", "text_codes"]
+__all__ = [
+    "MISSING",
+    "Kind",
+    "as_table",
+    "column_kind",
+    "count_missing",
+    "numbers",
+    "refuse_empty",
+    "refuse_infinite",
+    "text_codes",
+    "text_values",
+]
 
 MISSING = "(missing)"
 """The value that missing text becomes where it is imputed."""
 
 Kind = Literal["number", "text", "boolean"]
-
-_PLACE = {"number": "numbers", "boolean": "true or false"}
 
 
 def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
@@ -49,7 +60,7 @@ def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
-        return without_stored_index(data, names or ())
+        return plain_types(without_stored_index(data, names or ()))
     if scipy.sparse.issparse(data):
         raise TypeError(
             "Sparse data was passed, but dense data is required: pass a frame, or X.toarray()."
@@ -67,7 +78,7 @@ def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
         data = {name: data[:, j] for j, name in enumerate(names)}
     try:
         if isinstance(data, dict):
-            return pa.table(data)
+            return plain_types(pa.table({name: _column(values) for name, values in data.items()}))
         frame = nw.from_native(dense_columns(data))
         eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
         with warnings.catch_warnings():  # pandas names that are not text become text, as wanted
@@ -82,23 +93,26 @@ def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
         raise TypeError(
             f"expected a data frame (pandas, polars or pyarrow), got {type(data).__name__}."
         ) from error
-    return without_stored_index(table, names or ())
+    return plain_types(without_stored_index(table, names or ()))
 
 
-def column_kind(column: pa.ChunkedArray, name: str) -> Kind:
-    """Say how a column is to be encoded.
+def _column(values: Any) -> Any:
+    """Let NaN among Python objects be missing, as in a data frame."""
+    is_object = isinstance(values, np.ndarray) and values.dtype == object
+    return pa.array(values, from_pandas=True) if is_object else values
+
+
+def column_kind(kind: pa.DataType, name: str) -> Kind:
+    """Say how a column of an Arrow type is to be encoded.
 
     Raises
     ------
-    ValueError
+    AdviceError
         If it holds dates, nested values or nothing at all, which have no obvious encoding.
     """
-    kind = column.type
-    if pa.types.is_null(kind) or count_missing(column) == len(column):
-        raise AdviceError(
-            f"column {name!r} has no values in any row. Leave it out (", Setting("drop", name), ")."
-        )
-    if pa.types.is_dictionary(kind) or _is_text(kind):
+    if pa.types.is_null(kind):
+        raise refuse_empty(name)
+    if pa.types.is_dictionary(kind) or is_text(kind):
         return "text"
     if pa.types.is_boolean(kind):
         return "boolean"
@@ -111,9 +125,27 @@ def column_kind(column: pa.ChunkedArray, name: str) -> Kind:
             Setting("drop", name),
             ").",
         )
+    check_flat(kind, name)
     raise AdviceError(
-        f"column {name!r} holds {kind} values, which are neither numbers nor text. Split it into "
-        "plain columns or leave it out (",
+        f"column {name!r} holds {kind} values, which are neither numbers nor text. Turn them into "
+        "either or leave the column out (",
+        Setting("drop", name),
+        ").",
+    )
+
+
+def refuse_empty(name: str) -> AdviceError:
+    """Return the error for a column without any value."""
+    return AdviceError(
+        f"column {name!r} has no values in any row. Leave it out (", Setting("drop", name), ")."
+    )
+
+
+def refuse_infinite(name: str, count: int, row: int) -> AdviceError:
+    """Return the error for a column with infinite numbers, the first in a row counted from 1."""
+    return AdviceError(
+        f"column {name!r} has {count} infinite values (first in row {row}; {COUNTED}). Replace "
+        "them, or leave the column out (",
         Setting("drop", name),
         ").",
     )
@@ -127,24 +159,36 @@ def count_missing(column: pa.ChunkedArray) -> int:
     return missing
 
 
-def numbers(column: pa.ChunkedArray | pa.Array, name: str) -> NDArray[np.float64]:
+def numbers(
+    column: pa.ChunkedArray | pa.Array, name: str, *, infinite: bool = False
+) -> NDArray[np.float64]:
     """Return a column as float64, shape (n_rows,), with NaN for missing.
 
     Raises
     ------
     ValueError
-        If a value is no number, or is infinite.
+        If a value is no number, or is infinite and `infinite` is not set.
     """
-    values = np.asarray(_cast(column, pa.float64(), name, "number"), dtype=np.float64)
-    n_infinite = int(np.count_nonzero(np.isinf(values)))
-    if n_infinite:
-        raise AdviceError(
-            f"column {name!r} has {n_infinite} infinite values (first in row "
-            f"{int(np.argmax(np.isinf(values))) + 1}). Replace them, or leave the column out (",
-            Setting("drop", name),
-            ").",
-        )
+    values = np.asarray(_cast(decoded(column), pa.float64(), name, "numbers"), dtype=np.float64)
+    bad = np.isinf(values)
+    if not infinite and bad.any():
+        row = row_number(int(np.argmax(bad)))
+        raise refuse_infinite(name, int(np.count_nonzero(bad)), row)
     return values
+
+
+def text_values(column: Any, name: str, kind: Kind) -> Any:
+    """Return a column's values as text, booleans as ``"true"`` and ``"false"``, missing as null.
+
+    Raises
+    ------
+    ValueError
+        If the column is said to be boolean, and a value is neither true nor false.
+    """
+    column = nan_as_null(decoded(column))
+    if kind == "boolean":
+        column = _booleans(column, name)
+    return _cast(column, pa.large_string(), name, "text")
 
 
 def text_codes(
@@ -154,27 +198,41 @@ def text_codes(
 
     A missing value is None among the distinct values.
     """
-    if kind == "boolean":
-        column = _cast(column, pa.bool_(), name, kind)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    encoded = _cast(column, pa.string(), name, kind).dictionary_encode(null_encoding="encode")
+    encoded = text_values(column, name, kind).dictionary_encode(null_encoding="encode")
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False)
 
 
-def _cast(column: Any, target: pa.DataType, name: str, kind: Kind) -> Any:
+def _booleans(column: Any, name: str) -> Any:
+    """Return true, false or null: what is 1 or true, 0 or false, as numbers or in words."""
+    kind = column.type
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return column.cast(pa.bool_())
+    if is_text(kind):
+        words = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+        true, false = (pa.array(w, kind) for w in (("true", "1", "1.0"), ("false", "0", "0.0")))
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        words = column.cast(pa.float64(), safe=False)
+        true, false = pa.array([1.0]), pa.array([0.0])
+    else:
+        raise ValueError(f"column {name!r} should hold true or false, not {kind} values.")
+    is_true = pc.is_in(words, true)
+    known = pc.or_(pc.or_(is_true, pc.is_in(words, false)), pc.is_null(column))
+    row = pc.index(known, False).as_py()
+    if row >= 0:
+        raise ValueError(
+            f"column {name!r} should hold true or false (or 1 or 0), but has "
+            f"{column[row].as_py()!r} in row {row_number(row)} ({COUNTED}). Correct it or empty "
+            "the field."
+        )
+    return pc.if_else(pc.is_null(column), pa.scalar(None, pa.bool_()), is_true)
+
+
+def _cast(column: Any, target: pa.DataType, name: str, held: str) -> Any:
     if column.type == target:
         return column
     try:
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        return column.cast(target, safe=not pa.types.is_floating(target) or _is_text(column.type))
+        return column.cast(target, safe=not pa.types.is_floating(target) or is_text(column.type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(
-            f"column {name!r} should hold {_PLACE.get(kind, 'text')}: {str(error).splitlines()[0]}."
+            f"column {name!r} should hold {held}: {str(error).splitlines()[0]}."
         ) from error
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(check(kind) for check in checks)

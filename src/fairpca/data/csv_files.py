@@ -25,6 +25,7 @@ from fairpca.data.csv_codes import (
     suspects,
 )
 from fairpca.data.csv_quotes import check_quotes
+from fairpca.data.row_numbers import COUNTED
 from fairpca.data.source import DataFileError, TableSource
 
 __all__ = ["open_csv"]
@@ -196,21 +197,24 @@ class CsvSource(TableSource):
             return DataFileError(f"{self.path}: the file holds no table: no header row.")
         found = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", text)
         if found:
-            row = f"row {found[1]} (the header is row 1)" if found[1] else "a row"
+            row = f"row {int(found[1]) - 1} ({COUNTED})" if found[1] else "a row"
             more = "many" if int(found[3]) > int(found[2]) else "few"
             return DataFileError(
                 f"{self.path}: {row} has too {more} fields: {found[3]}, where the header has "
                 f"{found[2]}. Text that contains {self.delimiter!r} or a line break must stand in "
                 "double quotes."
             )
-        found = re.search(r"In CSV column #(\d+).*conversion error to (\w+): (.*)", text)
+        found = re.search(
+            r"In CSV column #(\d+):(?: Row #(\d+):)?.*conversion error to (\w+): (.*)", text
+        )
         if found:
-            kind = {"double": "a number", "bool": "true or false"}.get(found[2], found[2])
+            kind = {"double": "a number", "bool": "true or false"}.get(found[3], found[3])
             name = self._column_at(int(found[1]))
-            if "UTF8" in found[3]:
+            if "UTF8" in found[4]:
                 return _not_utf8(self.path, name)
+            row = f" in row {int(found[2]) - 1} ({COUNTED})" if found[2] else ""
             return DataFileError(
-                f"{self.path}: column {name!r} should hold {kind}, but has {found[3]}."
+                f"{self.path}: column {name!r} should hold {kind}, but has {found[4]}{row}."
             )
         if "straddling" in text:
             return DataFileError(

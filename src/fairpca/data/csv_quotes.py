@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from fairpca.data.row_numbers import COUNTED
 from fairpca.data.source import DataFileError
 
 __all__ = ["check_quotes"]
@@ -29,8 +30,9 @@ def check_quotes(path: Path, delimiter: str) -> None:
     facts = path.stat()
     row = _bad_row(path, delimiter, facts.st_size, facts.st_mtime_ns)
     if row:
+        where = f"in row {row - 1} ({COUNTED})" if row > 1 else "in the header"
         raise DataFileError(
-            f"{path}: in row {row} (the header is row 1) a double quote is opened and not closed, "
+            f"{path}: {where} a double quote is opened and not closed, "
             "so that the rows behind it would be taken for text. Close it, or double it if it is "
             "part of the text."
         )
@@ -38,7 +40,10 @@ def check_quotes(path: Path, delimiter: str) -> None:
 
 @lru_cache(maxsize=16)
 def _bad_row(path: Path, delimiter: str, size: int, changed: int) -> int:
-    """Return the row of the first bad quote, 0 without one; the last two say that it is fresh."""
+    """Return the line of the first bad quote, the header's being 1, and 0 without one.
+
+    The last two arguments say that the file is the same.
+    """
     ends = re.escape(delimiter.encode()) + rb"\r\n"
     opening = rb'"(?<![^%b]")' % ends  # nothing but the end of a field stands before it
     quoted = re.compile(opening + rb'[^"]*+(?:""[^"]*+)*+("?)')

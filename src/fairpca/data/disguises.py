@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
 
 from fairpca.data.advice import AdviceError, Setting
 
-__all__ = ["MOSTLY", "THOUSANDS", "check_not_disguised", "is_number"]
+__all__ = ["GROUPED", "MOSTLY", "check_not_disguised", "has_comma", "is_number", "rewritten"]
 
 MOSTLY = 0.95
 """Text of which a larger share is numbers is taken for numbers with a few faults."""
 
-THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
+GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
+"""Digits with commas where thousands have them; ``1,234`` may also have a decimal comma."""
 
-_DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:(?:,\d{3})+\.\d*|(?:,\d{3}){2,})")
+_DECIMAL_COMMA = re.compile(r"[-+]?(?:\d*|\d{1,3}(?:\.\d{3})+),\d+")
+_UNCLEAR = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
+_DOTTED = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3}){2,}")
 _GROUPED = re.compile(r"(?<=\d)[\s'’_](?=\d{3}(?!\d))")
 _SYMBOL = re.compile(r"\s*[$€£¥₹%‰]\s*")
 _MINUS = str.maketrans("−–", "--")
@@ -67,15 +72,54 @@ def check_not_disguised(name: str, counts: Mapping[str, int]) -> None:
     disguised = [value for value, number in plain.items() if number != value.strip()]
     if disguised:
         first = disguised[0]
-        comma = _DECIMAL_COMMA.fullmatch(first.strip()) and "." in plain[first]
+        comma = "," in first and _comma(disguised) == "decimal"
         how = " with a decimal comma" if comma else ""
         raise AdviceError(
             f"column {name!r} holds numbers{how}, such as {first!r}, written so that they would be "
-            f"taken for text: write {plain[first]}. If the values are names of things: ",
+            f"taken for text: {rewritten(first, disguised)}. If the values are names of things: ",
             Setting("categorical", name),
             ".",
             remedies=(),
         )
+
+
+def has_comma(text: str) -> bool:
+    """Say whether a text is a number with a comma in it, whatever the comma means."""
+    return "," in text and _plain(text) is not None
+
+
+def rewritten(value: str, values: Iterable[str]) -> str:
+    """Say how to write a number, by what its comma means in all values of the column.
+
+    Examples
+    --------
+    >>> rewritten("1,234", ["1,234", "0,5"])
+    'write 1.234'
+    >>> rewritten("1,234", ["1,234", "1,234,567"])
+    'write 1234'
+    >>> rewritten("1,234", ["1,234", "5,678"])
+    'write 1.234 if the comma is a decimal comma, 1234 if it separates thousands'
+    """
+    bare = _bare(value)
+    meaning = _comma(values) if _UNCLEAR.fullmatch(bare) else "clear"
+    if meaning == "unclear":
+        decimal, thousands = bare.replace(",", "."), bare.replace(",", "")
+        return (
+            f"write {decimal} if the comma is a decimal comma, {thousands} if it separates "
+            "thousands"
+        )
+    return f"write {bare.replace(',', '.') if meaning == 'decimal' else _plain(value)}"
+
+
+def _comma(values: Iterable[str]) -> Literal["decimal", "thousands", "unclear"]:
+    """Say what the comma means in a column: some of its values can be read in one way only."""
+    bare = {_bare(value) for value in values}
+    unclear = {b for b in bare if _UNCLEAR.fullmatch(b)}
+    decimal = any(_DECIMAL_COMMA.fullmatch(b) for b in bare - unclear)
+    thousands = any(_THOUSANDS.fullmatch(b) for b in bare - unclear)
+    if decimal == thousands:
+        return "unclear"
+    return "decimal" if decimal else "thousands"
 
 
 def _of_most(counts: Mapping[str, int], meaning: Callable[[str], str | None]) -> dict[str, str]:
@@ -97,12 +141,22 @@ def _of_most(counts: Mapping[str, int], meaning: Callable[[str], str | None]) ->
 
 
 def _plain(text: str) -> str | None:
-    """Return the number that a text stands for as a parser reads it, None if it is no number."""
-    bare = unicodedata.normalize("NFKC", text).translate(_MINUS)
-    bare = _SYMBOL.sub("", _GROUPED.sub("", bare), count=1).strip()
-    bare = "".join(str(unicodedata.decimal(c, c)) for c in bare)
-    if THOUSANDS.fullmatch(bare):
+    """Return the number that a text stands for as a parser reads it, None if it is no number.
+
+    Where the comma may mean two things (`_UNCLEAR`) it is taken to separate thousands.
+    """
+    bare = _bare(text)
+    if _THOUSANDS.fullmatch(bare) or _UNCLEAR.fullmatch(bare):
         bare = bare.replace(",", "")
     elif _DECIMAL_COMMA.fullmatch(bare):
-        bare = bare.replace(",", ".")
+        bare = bare.replace(".", "").replace(",", ".")
+    elif _DOTTED.fullmatch(bare):
+        bare = bare.replace(".", "")
     return bare if is_number(bare) else None
+
+
+def _bare(text: str) -> str:
+    """Return a number without what stands around it: symbols, blanks, other digits and signs."""
+    bare = unicodedata.normalize("NFKC", text).translate(_MINUS)
+    bare = _SYMBOL.sub("", _GROUPED.sub("", bare), count=1).strip()
+    return "".join(str(unicodedata.decimal(c, c)) for c in bare)

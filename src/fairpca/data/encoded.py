@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 from fairpca.data.encoder import TableEncoder, UnseenValues
-from fairpca.data.roles import Roles, TableParts, split_table
+from fairpca.data.roles import LabelTally, Roles, TableParts, split_table
+from fairpca.data.row_numbers import rows_from
 from fairpca.data.source import TableSource
 from fairpca.data.sources import RowBlock, RowSource
 
@@ -56,24 +56,41 @@ class EncodedTable(RowSource):
         progress : callable, optional
             Called with the share of the file read, in [0, 1].
         """
-        for batch in table.blocks(_columns(roles), progress=progress):
-            encoder.partial_fit(pa.Table.from_batches([batch]).select(list(roles.features)))
-        encoder.check_learned()
+        labels = LabelTally()
+
+        def features() -> Iterator[pa.Table]:
+            for batch in table.blocks(_columns(roles), progress=progress):
+                with rows_from(labels.n_rows):
+                    parts = split_table(pa.Table.from_batches([batch]), roles)
+                labels.add(parts)
+                yield parts.features
+            labels.check()
+
+        encoder.fit_blocks(features())
         rows = encoder.n_samples_seen_
         return cls(name=str(table.path), n_rows=rows, table=table, roles=roles, encoder=encoder)
 
     def blocks(self, start: int = 0) -> Iterator[RowBlock]:
         """See `RowSource.blocks`."""
         unseen = UnseenValues()
-        for parts in islice(self.parts(), start, None):
-            X = self.encoder.encode(parts.features, unseen)
+        n_rows = 0
+        for i, parts in enumerate(self.parts()):
+            before, n_rows = n_rows, n_rows + parts.features.num_rows
+            if i < start:
+                continue
+            with rows_from(before):
+                X = self.encoder.encode(parts.features, unseen)
             yield RowBlock(X, dict(parts.sensitive), None, parts.label)
 
     def parts(self) -> Iterator[TableParts]:
         """Yield the blocks, taken apart and not yet encoded."""
         types: dict[str, Any] = self.encoder.column_types
+        n_rows = 0
         for batch in self.table.blocks(_columns(self.roles), types=types):
-            yield split_table(pa.Table.from_batches([batch]), self.roles)
+            with rows_from(n_rows):
+                parts = split_table(pa.Table.from_batches([batch]), self.roles)
+            n_rows += batch.num_rows
+            yield parts
 
 
 def _columns(roles: Roles) -> list[str]:

@@ -6,38 +6,31 @@ a column of its own that is 1 where the row has it and 0 elsewhere.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy, deepcopy
 from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from fairpca.data.advice import AdviceError, Setting
+from fairpca.data.categories import category_codes, category_of
 from fairpca.data.column_checks import (
-    MAX_CATEGORIES,
-    check_categories,
     check_no_missing,
     check_not_code,
-    check_not_row_number,
+    check_scalable,
+    check_so_far,
     check_usable,
+    warn_of_columns,
 )
-from fairpca.data.columns import (
-    MISSING,
-    Kind,
-    as_table,
-    column_kind,
-    count_missing,
-    numbers,
-    text_codes,
-)
-from fairpca.data.disguises import check_not_disguised
+from fairpca.data.column_profile import TableProfile, TextProfile
+from fairpca.data.columns import Kind, as_table, count_missing, numbers
 from fairpca.data.frames import check_distinct_names
 from fairpca.data.plain_output import giving_arrays
+from fairpca.data.row_numbers import first_row, rows_from
 from fairpca.data.source import check_columns
 from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.data.unseen import UnseenValues
@@ -45,7 +38,6 @@ from fairpca.data.unseen import UnseenValues
 __all__ = ["TableEncoder", "UnseenValues"]
 
 BATCH_ROWS = 65_536
-_LIKE_MISSING = re.compile(r"\(+missing\)+")
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -133,69 +125,82 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             ones, more categories than `max_categories`, or numbers with a little text among them.
             All of them are named at once.
         """
-        table = as_table(X)
-        self.check(table)
-        self._start(table)
-        for batch in table.to_batches(BATCH_ROWS):
-            self._learn(batch)
-        for name, values in self.categories_.items():
-            check_categories(name, values, self.n_samples_seen_, self.max_categories)
-        for name in self._numeric:
-            check_not_row_number(table[name], name)
+        return self.fit_blocks([X])
+
+    def fit_blocks(self, blocks: Iterable[Any]) -> Self:
+        """Learn from a table that comes in blocks of rows, as `fit` does from a whole one.
+
+        What is learned (to rounding), and what is refused in which words, does not depend on where
+        blocks begin. Memory is that of one block and of the distinct values.
+
+        Parameters
+        ----------
+        blocks : iterable of tables
+            All rows in order; every block with the columns of the first.
+        """
+        learned = clone(self).set_params(**self.get_params(deep=False))
+        for block in blocks:
+            learned._add(as_table(block))
+        if not hasattr(learned, "kinds_"):
+            raise ValueError("the table has no rows.")
+        learned.check_learned()
+        learned._name_categories()
+        self._take(learned)
         return self
 
     def check(self, X: Any) -> None:
         """Raise ValueError with everything that is wrong with a whole table, before any work."""
         _check_choice("missing", self.missing, ("error", "impute"))
-        check_usable(
-            as_table(X),
-            categorical=self.categorical,
-            impute=self.missing == "impute",
-            max_categories=self.max_categories,
-        )
+        table = as_table(X)
+        if table.num_rows == 0:
+            raise ValueError("the table has no rows.")
+        profile = self._profile_of(table.schema)
+        for batch in table.to_batches(BATCH_ROWS):
+            profile.add(batch)
+        check_usable(profile, impute=self.missing == "impute")
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one more block of a table that is larger than memory.
 
         The result is that of `fit` on all blocks together (to rounding). The column kinds are those
-        of the first block.
+        of the first block. A block with something wrong that no further rows can mend is refused,
+        and has no effect; what depends on all rows is looked at when rows are first encoded, or by
+        `check_learned`. Where all blocks are at hand, `fit_blocks` does both.
         """
-        table = as_table(X)
         if hasattr(self, "kinds_"):
             self._check_width(X)
-        else:
-            self._start(table)
-        table = self._select(table)
-        if self.missing != "impute":
-            check_no_missing(table)
-        for batch in table.to_batches(BATCH_ROWS):
-            self._learn(batch)
-        for name, values in self.categories_.items():  # the share of rows is known only at the end
-            check_categories(
-                name, values, self.n_samples_seen_, self.max_categories or MAX_CATEGORIES
-            )
+        learned = copy(self)
+        if hasattr(self, "_profile"):
+            learned._profile = deepcopy(self._profile)
+        learned._add(as_table(X))
+        check_so_far(learned._profile, impute=self.missing == "impute")
+        if self.scale:
+            check_scalable(learned._profile, learned._numeric, learned.means_, learned.variances_)
+        learned._name_categories()
+        self._take(learned)
         return self
 
     def check_learned(self) -> None:
-        """Refuse text columns that turn out to hold numbers or dates, after the last block."""
-        for name, values in self.categories_.items():
-            if self._kind(name) == "text" and name not in self.categorical:
-                check_not_disguised(name, dict.fromkeys(values, 1))
+        """Refuse what `fit` refuses, judged by all rows so far, and warn of what it warns of.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        """
+        check_usable(self._profile, impute=self.missing == "impute")
+        if self.scale:
+            check_scalable(
+                self._profile, self._numeric, self.means_, self.variances_, all_rows=True
+            )
+        warn_of_columns(self._profile)
+        self._settled = True
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Encode a table X, shape (n_samples, n_features_out)."""
-        check_is_fitted(self)
-        self._check_width(X)
-        table = self._select(as_table(X, self._columns))
-        if self.missing != "impute":
-            check_no_missing(table, fitted=True)
-        out = np.empty((table.num_rows, self.n_features_out_))
         unseen = UnseenValues()
-        start = 0
-        for batch in table.to_batches(BATCH_ROWS):
-            self._fill(batch, out[start : start + batch.num_rows], unseen)
-            start += batch.num_rows
+        out = self.encode(X, unseen)
         unseen.warn()
         return out
 
@@ -217,12 +222,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         self._check_width(block)
         table = self._select(as_table(block, self._columns))
+        if not getattr(self, "_settled", True):
+            self.check_learned()
         if self.missing != "impute":
-            check_no_missing(table, fitted=True)
+            check_no_missing(table)
         out = np.empty((table.num_rows, self.n_features_out_))
-        start = 0
-        for batch in table.to_batches():
-            self._fill(batch, out[start : start + batch.num_rows], unseen)
+        start, before = 0, first_row()
+        for batch in table.to_batches(BATCH_ROWS):
+            with rows_from(before + start):
+                self._fill(batch, out[start : start + batch.num_rows], unseen)
             start += batch.num_rows
         return out
 
@@ -239,9 +247,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = [*self._numeric]
         for column, values in self.categories_.items():
             names += [f"{column}={value}" for value in values]
-        if len(set(names)) < len(
-            names
-        ):  # a name or value with = in it: quoted, none is like another
+        if len(set(names)) < len(names):  # one has = in it: quoted, none is like another
             names = list(self._numeric)
             for column, values in self.categories_.items():
                 names += [f"{column!r}={value!r}" for value in values]
@@ -265,8 +271,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def column_types(self) -> dict[str, pa.DataType]:
-        """The types to read a CSV file's columns as, so that they match those of `fit`."""
-        types = {"number": pa.float64(), "text": pa.string(), "boolean": pa.bool_()}
+        """The types to read a CSV file's columns as, so that they match those of `fit`.
+
+        Booleans come as text: words that are neither true nor false are named with their row.
+        """
+        types = {"number": pa.float64(), "text": pa.string(), "boolean": pa.string()}
         return {n: types[k] for n, k in zip(self._columns, self.kinds_, strict=True)}
 
     @property
@@ -287,73 +296,72 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("no feature columns are left: keep at least one.")
         check_distinct_names(table, "the table")  # pandas names 1 and "1" are one as text
         check_columns(self.categorical, names, "the table")
-        kinds: list[Kind] = [
-            "text" if name in self.categorical else column_kind(table[name], name) for name in names
-        ]
         self.feature_names_in_ = np.array(names, dtype=object)
-        self.kinds_ = tuple(kinds)
+        self._profile = self._profile_of(table.schema)
+        kinds = self._profile.kinds  # an unusable column has none, and is refused with the others
+        self.kinds_: tuple[Kind, ...] = tuple(kinds.get(name, "boolean") for name in names)
         self.categories_: dict[str, tuple[str, ...]] = {
-            name: () for name, kind in zip(names, kinds, strict=True) if kind != "number"
+            name: () for name, kind in zip(names, self.kinds_, strict=True) if kind != "number"
         }
         for name in self._numeric:
             check_not_code(table.schema.field(name))
-        n_numeric = len(names) - len(self.categories_)
+        n_numeric = len(self._numeric)
         self.means_, self.variances_ = np.zeros(n_numeric), np.zeros(n_numeric)
         self.scales_ = np.ones(n_numeric)
         self.n_values_ = np.zeros(n_numeric, dtype=np.int64)
         self.n_missing_: dict[str, int] = {}
+        self._missing_before: dict[str, int] = {}  # by rows that are not in the profile
         self.n_samples_seen_ = 0
 
-    def _learn(self, batch: pa.RecordBatch) -> None:
-        before = self.n_missing_
-        missing = {name: count_missing(batch[name]) for name in batch.schema.names}
-        self.n_missing_ = before | {n: before.get(n, 0) + c for n, c in missing.items() if c}
-        if self._numeric:
-            self._learn_numbers(self._numbers(batch))
-            if self.scale:
-                self._check_spread()
-                self._check_constant(batch)
-        for name, known in self.categories_.items():
-            values, _ = text_codes(batch[name], name, self._kind(name))
-            seen = {_category(value) for value in values}
-            if not seen <= set(known):
-                joined = tuple(sorted(seen.union(known)))
-                self.categories_ = self.categories_ | {name: joined}
-        self.n_samples_seen_ += batch.num_rows
+    def _profile_of(self, schema: pa.Schema, kinds: Any = None) -> TableProfile:
+        return TableProfile(schema, self.categorical, self.max_categories, kinds)
+
+    def _add(self, table: pa.Table) -> None:
+        """Tally a block and learn from it; nothing that another encoder holds is changed."""
+        if not hasattr(self, "kinds_"):
+            self._start(table)
+        elif not hasattr(self, "_profile"):  # the encoder came from a file
+            known = dict(zip(self.feature_names_in_, self.kinds_, strict=True))
+            self._profile = self._profile_of(self._select(table).schema, known)
+            self._missing_before = dict(self.n_missing_)
+        self._settled = False
+        table = self._select(table)
+        for batch in table.to_batches(BATCH_ROWS):
+            values = self._profile.add(batch)
+            if self._profile.sound and values.shape[1]:
+                self._learn_numbers(values)
+            self.n_samples_seen_ += batch.num_rows
+
+    def _name_categories(self) -> None:
+        """Take the values of text columns, and the counts of gaps, from what was tallied."""
+        columns = self._profile.columns.items()
+        gaps = {name: column.n_missing for name, column in columns if column.n_missing}
+        seen = {
+            name: {category_of(v) for v in (*column.values, *([None] if name in gaps else []))}
+            for name, column in columns
+            if isinstance(column, TextProfile)
+        }
+        known = self.categories_.items()
+        self.categories_ = {n: tuple(sorted({*v, *seen.get(n, ())})) for n, v in known}
+        before = self._missing_before
+        self.n_missing_ = {**before, **{n: c + before.get(n, 0) for n, c in gaps.items()}}
+
+    def _take(self, learned: TableEncoder) -> None:
+        """Take over what another encoder of the same parameters has learned."""
+        self.__dict__.update(learned.__dict__)
 
     def _learn_numbers(self, values: NDArray[np.float64]) -> None:
         """Join the moments of a block, shape (n_rows, n_numeric), to those known so far."""
         some = ~np.isnan(values).all(axis=0)  # a column without any value changes nothing
         if not some.any():
             return
-        with np.errstate(all="ignore"):  # told by _check_spread
+        with np.errstate(all="ignore"):  # told by check_scalable
             scaler = self._scaler(some).partial_fit(np.ascontiguousarray(values[:, some]))
-        self.means_ = _replaced(self.means_, some, scaler.mean_)
-        self.variances_ = _replaced(self.variances_, some, scaler.var_)
-        self.scales_ = _replaced(self.scales_, some, scaler.scale_)
-        self.n_values_ = _replaced(self.n_values_, some, scaler.n_samples_seen_)
-
-    def _check_spread(self) -> None:
-        """Refuse numbers whose squares overflow or vanish in float64: they could not be scaled."""
-        for name, mean, variance in zip(self._numeric, self.means_, self.variances_, strict=True):
-            if not np.isfinite(mean) or not np.isfinite(variance):
-                raise ValueError(
-                    f"column {name!r} holds numbers too large to be squared in float64. Give it in "
-                    "a larger unit (divide it, by 1e150 for example)."
-                )
-
-    def _check_constant(self, batch: pa.RecordBatch) -> None:
-        """Refuse numbers that differ while the squares of their differences vanish."""
-        for name, variance in zip(self._numeric, self.variances_, strict=True):
-            if variance >= 1e-290:
-                continue
-            values = numbers(batch[name], name)
-            values = values[~np.isnan(values)]
-            if values.size and np.max(np.abs(values)) < 1e-140 and np.ptp(values) > 0.0:
-                raise ValueError(
-                    f"column {name!r} holds numbers too small to be squared in float64. Give it in "
-                    "a smaller unit (multiply it, by 1e150 for example)."
-                )
+        self.means_, self.variances_ = self.means_.copy(), self.variances_.copy()
+        self.scales_, self.n_values_ = self.scales_.copy(), self.n_values_.copy()
+        self.means_[some], self.variances_[some] = scaler.mean_, scaler.var_
+        self.scales_[some] = scaler.scale_
+        self.n_values_[some] = scaler.n_samples_seen_
 
     def _fill(self, batch: pa.RecordBatch, out: NDArray[np.float64], unseen: UnseenValues) -> None:
         """Write the encoded rows of a batch into `out`, shape (n_rows, n_features_out)."""
@@ -366,29 +374,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         out[:, n_numeric:] = 0.0
         offset = n_numeric
         for name, known in self.categories_.items():
-            codes = self._codes(batch[name], name, known, unseen)
+            codes = category_codes(
+                batch[name], name, self._kind(name), known, unseen, strict=self.unseen == "error"
+            )
             rows = np.flatnonzero(codes >= 0)
             out[rows, offset + codes[rows]] = 1.0
             offset += len(known)
-
-    def _codes(
-        self, column: pa.Array, name: str, known: tuple[str, ...], unseen: UnseenValues
-    ) -> NDArray[np.intp]:
-        """Return each row's position in `known`, -1 where its value is not there."""
-        values, indices = text_codes(column, name, self._kind(name))
-        position = {value: i for i, value in enumerate(known)}
-        place = [position.get(_category(value), -1) for value in values]
-        codes = np.array(place, dtype=np.intp)[indices] if place else np.empty(0, dtype=np.intp)
-        for i in np.flatnonzero(np.array(place, dtype=np.intp) < 0):
-            if self.unseen == "error":
-                raise AdviceError(
-                    f"column {name!r} has the value {values[i]!r}, which was not there when the "
-                    "encoder was fitted. Correct it, or let unseen values count as zeros (",
-                    Setting("unseen", "warn"),
-                    ").",
-                )
-            unseen.counts[name, values[i]] += int(np.count_nonzero(indices == i))
-        return codes
 
     def _numbers(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
         return np.column_stack([numbers(batch[name], name) for name in self._numeric])
@@ -427,20 +418,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         check_columns(missing, table.column_names, "the table")
         return table.select(list(self._columns))
-
-
-def _category(value: str | None) -> str:
-    """Return a value's category; text that reads "(missing)" gets another pair of parentheses."""
-    if value is None:
-        return MISSING
-    return f"({value})" if _LIKE_MISSING.fullmatch(value) else value
-
-
-def _replaced(old: NDArray[Any], some: Any, new: Any) -> NDArray[Any]:
-    """Return a copy with some values replaced: an array that is an attribute stays as it is."""
-    values = old.copy()
-    values[some] = new
-    return values
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -105,16 +105,16 @@ def _alike(levels: Sequence[Any], told: set[Any]) -> list[Any]:
     )
 
 
-def _looks(label: Any) -> set[str]:
+def _looks(label: Any) -> list[str]:
     """Return what a reader may take a label for: True is also 1, and 1.0 is 1."""
     if isinstance(label, bytes):
         label = label.decode(errors="replace")
     text = unicodedata.normalize("NFKC", str(label)).casefold()
     plain = " ".join(_QUOTES.sub(" ", text).split())
-    looks = {plain, _WHOLE.sub(r"\1", plain)}
+    looks = [plain, _WHOLE.sub(r"\1", plain)]
     if isinstance(label, bool | np.bool_):
-        looks.add(str(int(label)))
-    return looks
+        looks.append(str(int(label)))
+    return list(dict.fromkeys(looks))
 
 
 def _written(labels: Sequence[Any]) -> list[str]:

@@ -30,6 +30,7 @@ from fairpca.data.labels import (
     sorted_labels,
 )
 from fairpca.data.masked import masked_as_none, without_mask
+from fairpca.data.row_numbers import first_row
 
 __all__ = [
     "Attribute",
@@ -286,8 +287,8 @@ def label_codes(
     missing = np.flatnonzero(codes < 0)
     if missing.size:
         raise ValueError(
-            f"{name} has {missing.size} missing labels (first in row {missing[0]}): fill them in "
-            "or drop those rows."
+            f"{name} has {missing.size} missing labels (first in row {missing[0] + first_row()}, "
+            "counted from 0): fill them in or drop those rows."
         )
     return levels, codes
 
@@ -327,10 +328,10 @@ def _attribute(name: str, values: NDArray[Any], missing: str) -> Attribute:
     levels, codes = factorize(values)
     n_missing = int(np.count_nonzero(codes < 0))
     if n_missing and missing == "error":
-        first = int(np.argmax(codes < 0))
+        first = int(np.argmax(codes < 0)) + first_row()
         raise AdviceError(
             f"sensitive_features column {name!r} has {n_missing} missing labels (first in row "
-            f"{first}). Fill them in, drop those rows, or set ",
+            f"{first}, counted from 0). Fill them in, drop those rows, or set ",
             Setting("missing_groups", "unlabelled"),
             " to let them count for the covariance but for no group.",
         )

@@ -11,6 +11,7 @@ import scipy.sparse
 
 from fairpca.data.array_library import library_of
 from fairpca.data.frames import check_distinct_names, dense_columns, without_stored_index
+from fairpca.data.row_numbers import first_row
 
 __all__ = [
     "all_finite",
@@ -127,9 +128,7 @@ def all_finite(X: Any, *, squares: bool = False) -> bool:
         return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
-def explain_nonfinite(
-    X: Any, names: Sequence[str] | None, *, first_row: int = 0, block: int | None = None
-) -> str:
+def explain_nonfinite(X: Any, names: Sequence[str] | None, *, block: int | None = None) -> str:
     """Say which values of X are not finite, or that finite ones are too large to be summed.
 
     Parameters
@@ -138,10 +137,12 @@ def explain_nonfinite(
         The offending data.
     names : sequence of str or None
         Column names.
-    first_row : int
-        Number of X's first row in the whole data.
     block : int, optional
         Number of the block of rows that X is, where rows can be counted within it only.
+
+    Notes
+    -----
+    Rows are counted from 0, as arrays are indexed, over all blocks (`rows_from`).
     """
     if scipy.sparse.issparse(X):
         X = X.tocoo()
@@ -165,9 +166,9 @@ def explain_nonfinite(
     kinds = "infinity" if infinite else "NaN"
     if infinite and any(np.isnan(_value(X, r, c)) for r, c in place[:100]):
         kinds = "NaN and infinity"
-    where = f"row {row + first_row}"
+    where = f"row {row + first_row()}, counted from 0"
     if block is not None:
-        where += f" of block {block}, both counted from 0"
+        where = f"row {row} of block {block}, both counted from 0"
     return (
         f"Input X contains {kinds}: column {column_name(names, column)} has {count} such value"
         f"{'s' if count > 1 else ''} (first in {where}){more}. Impute or drop them."

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fairpca.data.numpy_archives import DAMAGE, Archive, LazyColumns, read_header
 from fairpca.data.source import BLOCK_ROWS, DataFileError, TableSource
 
 __all__ = ["map_array", "open_numpy"]
 
 _MATRIX_KEYS = ("X", "data")
 _NAME_KEYS = ("feature_names", "feature_names_in_", "columns")
-_DAMAGE = (ValueError, TypeError, LookupError, EOFError, OverflowError, MemoryError, SyntaxError)
-"""What NumPy raises over a header whose parts are not what they should be."""
+Place = tuple[str, Callable[[Any], Any]]
+"""The array that holds a column, and what picks the column out of it."""
+
+Places = dict[str, Place]
 
 
 @dataclass(frozen=True)
@@ -61,106 +65,97 @@ def map_array(path: Path) -> NDArray[Any]:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file.")
     try:
-        _check_header(path)
+        with path.open("rb") as file:
+            read_header(file, path, path.stat().st_size)
         mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise error if isinstance(error, DataFileError) else _damaged(path, error) from error
     return mapped
 
 
 def open_numpy(path: Path) -> TableSource:
-    """Open an ``.npy`` or ``.npz`` file; names for nameless columns are ``x0``, and so on."""
-    no_notes: tuple[str, ...] = ()
+    """Open an ``.npy`` or ``.npz`` file; names for nameless columns are ``x0``, and so on.
+
+    Of an archive only headers are read; an array is unpacked when a column of it is.
+    """
     try:
         if path.suffix.lower() == ".npy":
-            columns, notes = _matrix_columns(map_array(path), path, None), no_notes
-        else:
-            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                columns, notes = _archive_columns({k: file[k] for k in file.files}, path)
-    except DataFileError:
-        raise
-    except (*_DAMAGE, zipfile.BadZipFile) as error:
-        raise _damaged(path, error) from error
-    n_rows = len(next(iter(columns.values()))) if columns else 0
-    return NumpySource(path, tuple(columns), n_rows, notes=notes, arrays=columns)
+            mapped = map_array(path)
+            places = _matrix_columns("", mapped.shape, mapped.dtype, path, None)
+            columns = {name: pick(mapped) for name, (_, pick) in places.items()}
+            return NumpySource(path, tuple(columns), len(mapped), arrays=columns)
+        archive = Archive(path)
+        n_rows, places, notes = _archive_columns(archive)
+    except (*DAMAGE, zipfile.BadZipFile) as error:
+        raise error if isinstance(error, DataFileError) else _damaged(path, error) from error
+    return NumpySource(
+        path, tuple(places), n_rows, notes=notes, arrays=LazyColumns(archive, places)
+    )
 
 
-def _check_header(path: Path) -> None:
-    """Refuse a header whose shape the file cannot hold, before anything is mapped by it."""
-    with path.open("rb") as file:
-        version = np.lib.format.read_magic(file)
-        if version[0] not in (1, 2, 3):
-            raise DataFileError(f"{path}: the header is damaged: format version {version}.")
-        try:  # version 3 differs from 2 in its encoding alone
-            read = np.lib.format.read_array_header_1_0
-            shape, _, dtype = (read if version[0] == 1 else np.lib.format.read_array_header_2_0)(
-                file
-            )
-        except _DAMAGE as error:
-            raise DataFileError(f"{path}: the header is damaged: {error}") from error
-        promised = math.prod(shape) * dtype.itemsize
-        held = path.stat().st_size - file.tell()
-    if min(shape, default=0) < 0 or (not dtype.hasobject and promised > held):
-        raise DataFileError(
-            f"{path}: the header is damaged, or the file cut short: it promises an array of shape "
-            f"{shape} and type {dtype}, {promised} bytes, and {held} follow."
-        )
-
-
-def _archive_columns(
-    arrays: dict[str, NDArray[np.generic]], path: Path
-) -> tuple[dict[str, NDArray[np.generic]], tuple[str, ...]]:
-    key = next((k for k in _MATRIX_KEYS if k in arrays), None)
+def _archive_columns(archive: Archive) -> tuple[int, Places, tuple[str, ...]]:
+    """Return the rows of an archive's table, where its columns are, and notes."""
+    path, left = archive.path, dict(archive.shapes)
+    key = next((k for k in _MATRIX_KEYS if k in left), None)
     if key is None:
         raise DataFileError(
-            f"{path}: no array named X or data (it has {', '.join(map(repr, arrays)) or 'none'}). "
+            f"{path}: no array named X or data (it has {', '.join(map(repr, left)) or 'none'}). "
             "Save the features as numpy.savez(path, X=…, group=…)."
         )
-    matrix = arrays.pop(key)
-    n_rows = len(matrix) if matrix.ndim else 0
-    names_key = next((k for k in _NAME_KEYS if k in arrays), None)
-    names = None if names_key is None else [str(v) for v in arrays.pop(names_key).ravel()]
-    columns = _matrix_columns(matrix, path, names)
+    shape = left.pop(key)
+    n_rows = shape[0] if shape else 0
+    names_key = next((k for k in _NAME_KEYS if k in left), None)
+    names = None
+    if names_key is not None:
+        width = shape[1] if len(shape) == 2 else 1
+        n_names = math.prod(left.pop(names_key))
+        if n_names != width:
+            raise DataFileError(f"{path}: {n_names} feature names for {width} columns.")
+        names = [str(v) for v in archive.load(names_key).ravel()]
+    columns = _matrix_columns(key, shape, archive.dtypes[key], path, names)
     skipped = []
-    for name, values in arrays.items():
-        if values.ndim not in (1, 2) or len(values) != n_rows:
+    for name, found in left.items():
+        if len(found) not in (1, 2) or found[0] != n_rows:
             skipped.append(name)
             continue
-        for column, part in _named(name, values):
+        for column, place in _named(name, found):
             if column in columns:
                 raise DataFileError(f"{path}: two columns are named {column!r}. Rename an array.")
-            columns[column] = part
+            columns[column] = place
+    for array, _ in columns.values():
+        if archive.dtypes[array].hasobject:
+            raise _damaged(path, ValueError("Python objects in dtype"))
     note = f"arrays without one entry per row are left out: {', '.join(skipped)}"
-    return columns, (note,) if skipped else ()
+    return n_rows, columns, (note,) if skipped else ()
 
 
 def _matrix_columns(
-    matrix: NDArray[Any], path: Path, names: list[str] | None
-) -> dict[str, NDArray[np.generic]]:
-    if matrix.dtype.names:
-        return {name: matrix[name] for name in matrix.dtype.names}
-    if matrix.ndim not in (1, 2):
+    array: str, shape: tuple[int, ...], dtype: np.dtype[Any], path: Path, names: list[str] | None
+) -> Places:
+    if dtype.names:
+        return {name: (array, itemgetter(name)) for name in dtype.names}
+    if len(shape) not in (1, 2):
         raise DataFileError(
-            f"{path}: the array has {matrix.ndim} dimensions {matrix.shape}; a table has two. "
+            f"{path}: the array has {len(shape)} dimensions {shape}; a table has two. "
             "Reshape it to (n_samples, n_features), for images X.reshape(len(X), -1)."
         )
-    if matrix.ndim == 1:
-        matrix = matrix[:, np.newaxis]
-    names = names or [f"x{j}" for j in range(matrix.shape[1])]
-    if len(names) != matrix.shape[1] or len(set(names)) != len(names):
+    width = shape[1] if len(shape) == 2 else 1
+    names = names or [f"x{j}" for j in range(width)]
+    if len(set(names)) != len(names):
         raise DataFileError(
-            f"{path}: {len(names)} feature names ({len(set(names))} different) for "
-            f"{matrix.shape[1]} columns."
+            f"{path}: {len(names)} feature names ({len(set(names))} different) for {width} columns."
         )
-    return {name: matrix[:, j] for j, name in enumerate(names)}
+    return {name: (array, _picker(shape, j)) for j, name in enumerate(names)}
 
 
-def _named(name: str, values: NDArray[np.generic]) -> Iterator[tuple[str, NDArray[np.generic]]]:
-    if values.ndim == 1 or values.shape[1] == 1:
-        yield name, values.reshape(-1)
-        return
-    for j in range(values.shape[1]):
-        yield f"{name}_{j}", values[:, j]
+def _named(name: str, shape: tuple[int, ...]) -> Iterator[tuple[str, Place]]:
+    width = shape[1] if len(shape) == 2 else 1
+    for j in range(width):
+        yield name if width == 1 else f"{name}_{j}", (name, _picker(shape, j))
+
+
+def _picker(shape: tuple[int, ...], column: int) -> Callable[[Any], Any]:
+    return itemgetter((slice(None), column)) if len(shape) == 2 else itemgetter(slice(None))
 
 
 def _arrow(values: NDArray[np.generic], path: Path, name: str) -> pa.Array:

@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, Setting
+from fairpca.data.arrow_types import check_flat
 from fairpca.data.columns import numbers
+from fairpca.data.disguises import is_number
 from fairpca.data.groups import Label
 from fairpca.data.source import check_columns
 
 __all__ = [
+    "LabelTally",
     "Roles",
     "TableParts",
     "assign_roles",
@@ -39,6 +44,12 @@ MANY_LEVELS = 50
 """More labels than this, with fewer than `FEW_ROWS` rows each, are names and not groups."""
 
 FEW_ROWS = 20
+
+MAX_LABELS = 50_000
+"""More labels than this are names in any table."""
+
+_NUMBERS = (int, float, Decimal)
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 _COMPARISON = re.compile(r"(.+?)\s*(>=|<=|>|<)\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*")
 _COMPARE: Mapping[str, Callable[[Any, float], Any]] = {
@@ -193,11 +204,12 @@ def split_table(table: pa.Table, roles: Roles) -> TableParts:
     Raises
     ------
     ValueError
-        If a sensitive column is a numeric scale without classes, or the label has gaps.
+        If a sensitive column or the label holds lists, or the label has gaps.
     """
     sensitive = {name: _attribute(table, name, roles.edges) for name in roles.sensitive}
     label = None
     if roles.label is not None:
+        check_flat(table[roles.label].type, roles.label, "label ")
         label = _objects(table[roles.label])
         n_missing = sum(v is None for v in label)
         if n_missing:
@@ -209,22 +221,53 @@ def split_table(table: pa.Table, roles: Roles) -> TableParts:
 
 
 def check_attributes(parts: TableParts) -> None:
-    """Refuse sensitive columns whose labels name rows rather than groups of them.
-
-    This is about a whole table: a block of one may hold few rows of every group.
+    """Refuse the sensitive columns of a whole table whose labels name no groups; see `LabelTally`.
 
     Raises
     ------
     AdviceError
-        If there are almost as many labels as rows, or more than 50 with few rows each.
+        As `LabelTally.check`.
     """
-    for name, labels in parts.sensitive.items():
-        n_labels, n_rows = len(set(labels.tolist()) - {None}), len(labels)
-        one_each = n_labels > max(10, n_rows // 2)
-        few_each = n_labels > MANY_LEVELS and n_rows < FEW_ROWS * n_labels
-        if one_each or few_each:
+    tally = LabelTally()
+    tally.add(parts)
+    tally.check()
+
+
+class LabelTally:
+    """How many rows each label of each sensitive attribute has, block after block."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, Counter[Any]] = {}
+        self.n_rows = 0
+
+    def add(self, parts: TableParts) -> None:
+        """Add the rows of a block."""
+        for name, labels in parts.sensitive.items():
+            counts = self.counts.setdefault(name, Counter())
+            if len(counts) <= MAX_LABELS:  # far too many already
+                counts.update(labels.tolist())
+        self.n_rows += parts.features.num_rows
+
+    def check(self) -> None:
+        """Refuse labels that are a scale, or that name rows rather than groups of them.
+
+        Raises
+        ------
+        AdviceError
+            If a column has more than 20 different numbers, almost as many labels as rows, or more
+            than 50 labels with few rows each.
+        """
+        for name, counts in self.counts.items():
+            known = {label: n for label, n in counts.items() if label is not None}
+            _check_no_scale(name, known)
+            n_labels = len(known)
+            one_each = n_labels > max(10, self.n_rows // 2)
+            few_each = n_labels > MANY_LEVELS and self.n_rows < FEW_ROWS * n_labels
+            if not (one_each or few_each or n_labels > MAX_LABELS):
+                continue
+            shown = f"more than {MAX_LABELS}" if n_labels > MAX_LABELS else str(n_labels)
             raise AdviceError(
-                f"sensitive column {name!r} has {n_labels} different labels in {n_rows} rows: it "
+                f"sensitive column {name!r} has {shown} different labels in {self.n_rows} rows: it "
                 "looks like a name or an identifier, and groups of many rows are needed. Name "
                 "another column as ",
                 Setting("sensitive"),
@@ -232,6 +275,26 @@ def check_attributes(parts: TableParts) -> None:
                 Setting("drop", name),
                 ").",
             )
+
+
+def _check_no_scale(name: str, counts: Mapping[Any, int]) -> None:
+    """Refuse labels that are many different numbers."""
+    if len(counts) <= MAX_NUMERIC_LEVELS or not all(map(_is_numeric, counts)):
+        return
+    values = np.array([float(label) for label in counts])
+    order = np.argsort(values)
+    shares = np.cumsum(np.array(list(counts.values()))[order])
+    halves = [np.searchsorted(shares, shares[-1] / 2, side=side) for side in _SIDES]
+    middle = float(values[order][halves].mean())  # the median of all rows
+    raise ValueError(
+        f"sensitive column {name!r} has {len(counts)} different numbers: that is a scale, and "
+        "groups are needed. Put it into classes, for example "
+        f"--sensitive '{name}>={_short(middle)}' or --bin '{name}={_short(middle)}'."
+    )
+
+
+def _is_numeric(label: Any) -> bool:
+    return is_number(label) if isinstance(label, str) else isinstance(label, _NUMBERS)
 
 
 def _source(
@@ -253,7 +316,8 @@ def _attribute(table: pa.Table, name: str, edges: Mapping[str, tuple[float, ...]
     column, sign, bound = _source(name, edges, table.column_names)
     values = table[column]
     if name not in edges and sign is None:
-        return _labels(values, name)
+        check_flat(values.type, name, "sensitive ")
+        return _objects(values)
     numeric = numbers(values, column)
     if sign is not None:
         classes = _COMPARE[sign](numeric, bound).astype(np.intp)
@@ -266,37 +330,6 @@ def _attribute(table: pa.Table, name: str, edges: Mapping[str, tuple[float, ...]
     labels: NDArray[Any] = np.array(words, dtype=object)[classes]
     labels[np.isnan(numeric)] = None
     return labels
-
-
-def _labels(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
-    """Return a column's labels, refusing a numeric scale."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = column.type
-    if (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or (pa.types.is_string(kind) and _are_numbers(column))
-    ):
-        distinct = column.unique().drop_null()
-        if len(distinct) > MAX_NUMERIC_LEVELS:
-            middle = float(np.nanmedian(numbers(column, name)))
-            raise ValueError(
-                f"sensitive column {name!r} has {len(distinct)} different numbers: that is a "
-                "scale, and groups are needed. Put it into classes, for example "
-                f"--sensitive '{name}>={_short(middle)}' or --bin '{name}={_short(middle)}'."
-            )
-    return _objects(column)
-
-
-def _are_numbers(column: pa.ChunkedArray) -> bool:
-    """Whether every label of a text column is written as a number."""
-    try:
-        column.unique().cast(pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _objects(column: pa.ChunkedArray) -> NDArray[Any]:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fairpca.data.arrow_types import check_flat, is_text, plain_types
+from fairpca.data.parquet_folders import check_partitions
 from fairpca.data.source import reading
 from fairpca.data.tables import TableSource, check_columns
 
@@ -231,6 +233,7 @@ class TableRows(RowSource):
             name, n_rows = str(table.path), table.n_rows
         else:
             files = getattr(table, "files", ())
+            check_partitions(table)
             with reading(Path(files[0]).parent if files else Path("dataset")):
                 name, n_rows = f"dataset of {len(files)} files", table.count_rows()
         return cls(name=name, n_rows=n_rows, table=table, roles=roles, block_rows=block_rows)
@@ -263,7 +266,7 @@ class TableRows(RowSource):
                     batch_readahead=1,
                     fragment_readahead=1,
                 )
-                yield from (batch for batch in batches if batch.num_rows)
+                yield from (plain_types(batch) for batch in batches if batch.num_rows)
 
     def _columns(self) -> tuple[list[str], list[str]]:
         table = self.table
@@ -291,9 +294,9 @@ def _rows(values: Any, rows: slice) -> Any:
 
 def _values(batch: pa.RecordBatch, name: str) -> Any:
     column = batch.column(batch.schema.get_field_index(name))
-    if not column.null_count and (
-        pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    ):  # by way of the few distinct ones: a Python object for each row would be slow
+    check_flat(column.type, name, "the ")
+    if not column.null_count and is_text(column.type):
+        # By way of the few distinct ones: a Python object for each row would be slow.
         coded = column.dictionary_encode()
         return np.array(coded.dictionary.to_pylist(), dtype=str)[coded.indices.to_numpy()]
     if column.null_count or pa.types.is_dictionary(column.type):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairpca.data.numpy_files import map_array
+from fairpca.data.parquet_folders import open_parquet_folder
 from fairpca.data.row_source import (
     ArraySource,
     BlockStream,
@@ -20,7 +21,6 @@ from fairpca.data.row_source import (
     RowSource,
     TableRows,
 )
-from fairpca.data.source import DataFileError, reading
 from fairpca.data.tables import SUFFIXES, open_table
 
 __all__ = [
@@ -148,7 +148,7 @@ def _open_path(path: str | Path, parts: tuple[Any, Any, Any], block_rows: int | 
             raise ValueError(f"{path}: give {name} as the name of a column of the file.")
     roles = ColumnRoles(*parts)
     if Path(path).is_dir():
-        return TableRows.over(_parquet_folder(Path(path)), roles, block_rows=block_rows)
+        return TableRows.over(open_parquet_folder(Path(path)), roles, block_rows=block_rows)
     if not Path(path).exists():
         raise FileNotFoundError(f"{path}: no such file or folder.")
     if suffix not in SUFFIXES:
@@ -158,16 +158,6 @@ def _open_path(path: str | Path, parts: tuple[Any, Any, Any], block_rows: int | 
             "a folder must hold Parquet files (for images see fairpca.data.images.ImageFolder)."
         )
     return TableRows.over(open_table(path), roles, block_rows=block_rows)
-
-
-def _parquet_folder(path: Path) -> Any:
-    import pyarrow.dataset
-
-    with reading(path):  # folders named key=value hold rows of that value
-        found = pyarrow.dataset.dataset(str(path), format="parquet", partitioning="hive")
-    if not found.files:
-        raise DataFileError(f"{path}: the folder has no Parquet files.")
-    return found
 
 
 def _is_names(value: Any) -> bool:

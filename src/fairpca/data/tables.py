@@ -6,6 +6,7 @@ wherever a column is not a number. Parsing is pyarrow's and NumPy's; nothing her
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -135,6 +136,10 @@ def _check_readable(path: Path) -> None:
         raise FileNotFoundError(f"{path}: no such file.") from None
     except PermissionError:
         raise PermissionError(f"{path}: no permission to read this file.") from None
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise FileNotFoundError(f"{path}: the link leads back to itself.") from None
 
 
 def _check_names(source: TableSource) -> None:

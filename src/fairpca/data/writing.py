@@ -14,6 +14,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from fairpca.data.arrow_types import decoded, plain_types
 from fairpca.data.output import atomic_path
 
 __all__ = ["OUTPUT_SUFFIXES", "RowWriter", "output_suffix", "row_writer", "write_table"]
@@ -81,11 +82,17 @@ def write_table(table: pa.Table, path: str | Path) -> None:
 class _ArrowWriter:
     """CSV, Parquet and Arrow files, whose pyarrow writers differ only in how they are opened."""
 
-    def __init__(self, path: Path, open_writer: Callable[[str, pa.Schema], Any]) -> None:
-        self._path, self._open = path, open_writer
+    def __init__(
+        self,
+        path: Path,
+        open_writer: Callable[[str, pa.Schema], Any],
+        prepared: Callable[[pa.RecordBatch], pa.RecordBatch] = plain_types,
+    ) -> None:
+        self._path, self._open, self._prepared = path, open_writer, prepared
         self._writer: Any = None
 
     def write(self, batch: pa.RecordBatch) -> None:
+        batch = self._prepared(batch)
         if self._writer is None:
             self._writer = self._open(str(self._path), batch.schema)
         self._writer.write_batch(batch)
@@ -93,6 +100,27 @@ class _ArrowWriter:
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
+
+
+def _without_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return plain values, since an Arrow file has room for one dictionary per column only.
+
+    Blocks of the input may each have their own.
+    """
+    batch = plain_types(batch)
+    columns = [decoded(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _without_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Refuse columns with several values in a row, for which text has no place."""
+    for field in batch.schema:
+        if pa.types.is_nested(field.type):
+            raise ValueError(
+                f"column {field.name!r} holds {field.type} values, for which a CSV file has no "
+                "place: write .parquet or .arrow, or do not copy the column."
+            )
+    return plain_types(batch)
 
 
 class _NumpyWriter:
@@ -138,10 +166,10 @@ def _number_column(batch: pa.RecordBatch, i: int) -> NDArray[np.float64]:
 
 
 _WRITERS: Mapping[str, Callable[[Path], RowWriter]] = {
-    ".csv": lambda path: _ArrowWriter(path, csv.CSVWriter),
+    ".csv": lambda path: _ArrowWriter(path, csv.CSVWriter, _without_lists),
     ".parquet": lambda path: _ArrowWriter(path, pq.ParquetWriter),
-    ".arrow": lambda path: _ArrowWriter(path, pa.ipc.new_file),
-    ".feather": lambda path: _ArrowWriter(path, pa.ipc.new_file),
+    ".arrow": lambda path: _ArrowWriter(path, pa.ipc.new_file, _without_dictionaries),
+    ".feather": lambda path: _ArrowWriter(path, pa.ipc.new_file, _without_dictionaries),
     ".npy": _NumpyWriter,
 }
 OUTPUT_SUFFIXES: Sequence[str] = tuple(_WRITERS)

@@ -149,10 +149,7 @@ class StreamEstimator(LinearProjection):
             finite = stream.absorb(rows.X, rows.groups, rows.sample_weight, stratum=rows.stratum)
             self._note_late_groups(stream.late_groups())
         if not finite:
-            message = explain_nonfinite(
-                to_numpy(rows.X), self._names(), first_row=self.n_samples_seen_
-            )
-            raise ValueError(message)
+            raise ValueError(explain_nonfinite(to_numpy(rows.X), self._names()))
         for name in _SOLVED & vars(self).keys():
             delattr(self, name)
         if not isinstance(stream, NoisyPower) or stream.counting:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import sklearn
 
 from fairpca.data.checkpoint import CheckpointError, CheckpointFile
+from fairpca.data.row_numbers import rows_from
 from fairpca.data.sources import RowSource, prefetched
 from fairpca.estimators.base import CheckedRows
 from fairpca.estimators.stream_state import pack_state, unpack_state
@@ -201,11 +202,14 @@ def _checked(
 
 @contextmanager
 def _located(source: RowSource, place: _Place, n_rows: int) -> Iterator[None]:
-    """Say in errors which rows they are about."""
+    """Say in errors which rows they are about, by their place in the whole source."""
     try:
-        yield
+        with rows_from(place.rows):
+            yield
     except ValueError as error:
-        where = f"rows {place.rows:,} to {place.rows + n_rows - 1:,} of {source.name}"
+        where = (
+            f"rows {place.rows:,} to {place.rows + n_rows - 1:,} of {source.name}, counted from 0"
+        )
         raise ValueError(f"{where}: {error}") from error
 
 

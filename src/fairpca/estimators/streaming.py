@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from fairpca.data.dask_input import is_dask
+from fairpca.data.row_numbers import rows_from
 from fairpca.data.sources import as_row_source
 from fairpca.data.transaction import all_or_nothing
 from fairpca.estimators.cluster import fit_on_cluster
@@ -283,11 +284,12 @@ class StreamingMomentMatchingPCA(StreamEstimator):
             )
         if first:
             self._reset()
-        rows = self._validate(X, y, sensitive_features, sample_weight, reset=first, batch=True)
-        if first:
-            self._begin(rows, n_rows=None)
-        self._check_batch_labels(rows)
-        self._absorb(rows)
+        with rows_from(self.n_samples_seen_):
+            rows = self._validate(X, y, sensitive_features, sample_weight, reset=first, batch=True)
+            if first:
+                self._begin(rows, n_rows=None)
+            self._check_batch_labels(rows)
+            self._absorb(rows)
         return self
 
     def transform(self, X: Any) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 from fairpca.data.dask_input import is_dask
 from fairpca.data.groups import Groups, Label, level_array
 from fairpca.data.matrix import explain_nonfinite
+from fairpca.data.row_numbers import rows_from
 from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.estimators.base import CheckedRows, LinearProjection
 from fairpca.estimators.cluster import counted_rows, partitioned_rows
@@ -178,17 +179,18 @@ class SummaryProjection(LinearProjection):
                 "this model came from a file or a sketch, which keep no exact moments of the rows "
                 "seen, so it cannot take in more of them: fit it anew."
             )
-        rows = self._validate(
-            X, y, sensitive_features, sample_weight, reset=before is None, batch=True
-        )
-        moments = GroupMoments.from_rows(
-            rows.X,
-            rows.groups,
-            rows.sample_weight,
-            stratum=rows.stratum,
-            resolution=self._resolution,
-        )
-        self._check_finite(rows, moments)
+        with rows_from(0 if before is None else self.n_samples_seen_):
+            rows = self._validate(
+                X, y, sensitive_features, sample_weight, reset=before is None, batch=True
+            )
+            moments = GroupMoments.from_rows(
+                rows.X,
+                rows.groups,
+                rows.sample_weight,
+                stratum=rows.stratum,
+                resolution=self._resolution,
+            )
+            self._check_finite(rows, moments)
         n_rows = rows.X.shape[0]
         known: dict[str, tuple[Label, ...]] = {}
         if before is not None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from fairpca.data.columns import numbers
 from fairpca.data.encoder import TableEncoder
+from fairpca.data.row_numbers import rows_from
 from fairpca.data.source import BLOCK_ROWS, BLOCK_VALUES, TableSource, check_columns
 from fairpca.data.tables import TEXT_SUFFIXES, open_table
 from fairpca.data.unseen import UnseenValues
@@ -95,7 +96,9 @@ def transform_file(
     n_rows = 0
     with row_writer(output) as writer:
         for batch in _blocks(source, encoder, used, keep, progress):
-            Z = model.estimator.transform(encoder.encode(batch.select(list(used)), unseen))
+            with rows_from(n_rows):
+                X = encoder.encode(batch.select(list(used)), unseen)
+                Z = model.estimator.transform(X)
             components = [pa.array(column) for column in np.asarray(Z).T]
             copied = [batch[name] for name in keep]
             writer.write(pa.record_batch([*copied, *components], names=[*keep, *names]))

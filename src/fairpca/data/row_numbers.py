@@ -1,0 +1,45 @@
+"""Numbers of rows in messages: their place in the whole table, whichever block holds them.
+
+Whoever goes through blocks says where each begins (`rows_from`); whoever writes a message asks for
+a row's number (`row_number`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = ["COUNTED", "first_row", "row_number", "rows_from"]
+
+COUNTED = "the first row of data is row 1"
+"""How rows of tables and files are counted, in the words of messages; a header is no row."""
+
+_FIRST: ContextVar[int] = ContextVar("first_row", default=0)
+
+
+@contextmanager
+def rows_from(first: int) -> Iterator[None]:
+    """Let position 0 stand for row `first` of the table, itself counted from 0.
+
+    Examples
+    --------
+    >>> with rows_from(100):
+    ...     row_number(4)
+    105
+    """
+    token = _FIRST.set(first)
+    try:
+        yield
+    finally:
+        _FIRST.reset(token)
+
+
+def first_row() -> int:
+    """Return how many rows stand before this block."""
+    return _FIRST.get()
+
+
+def row_number(position: int) -> int:
+    """Return the number, counted from 1, of the row at a position of this block."""
+    return _FIRST.get() + int(position) + 1
