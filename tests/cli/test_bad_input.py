@@ -35,7 +35,7 @@ FIT_CASES = {
     "header only": (["header.csv", *FIT[:2], *FIT[-2:]], BAD_INPUT, "no rows"),
     "another kind": (["picture.csv", *FIT], BAD_INPUT, "a PNG image"),
     "unknown suffix": (["table.xlsx", *FIT], BAD_INPUT, "'.xlsx'"),
-    "too many fields": (["ragged.csv", *FIT[:2], *FIT[-2:]], BAD_INPUT, "row 3"),
+    "too many fields": (["ragged.csv", *FIT[:2], *FIT[-2:]], BAD_INPUT, "row 2 (the first"),
     "repeated names": (["twice.csv", *FIT], BAD_INPUT, "repeat: 'a'"),
     "not utf-8": (["latin.csv", *FIT[:2], *FIT[-2:]], BAD_INPUT, "not UTF-8"),
     "unknown sensitive": (

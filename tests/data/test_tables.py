@@ -225,8 +225,8 @@ BAD_FILES = {
     "latin-1 name": ("a.csv", "é,b\n1,2\n".encode("latin1"), "not UTF-8"),
     "repeated names": ("a.csv", b"a,b,a\n1,2,3\n", "repeat: 'a'"),
     "nameless column": ("a.csv", b"a,,c\n1,2,3\n", "column 2 has no name"),
-    "too many fields": ("a.csv", b"a,b\n1,2\n3,4,5\n", r"row 3 .* too many fields: 3"),
-    "too few fields": ("a.csv", b"a,b\n1,2\n3\n", r"row 3 .* too few fields: 1"),
+    "too many fields": ("a.csv", b"a,b\n1,2\n3,4,5\n", r"row 2 .* too many fields: 3"),
+    "too few fields": ("a.csv", b"a,b\n1,2\n3\n", r"row 2 .* too few fields: 1"),
     "open quote": ("a.csv", b'a,b\n"1,2\n3,4\n', "in row 1 .* a double quote is opened"),
     "unknown suffix": ("a.xlsx", b"PK\x03\x04", "unknown kind of file '.xlsx'.*as CSV"),
     "model": ("a.fairpca", b"PK\x03\x04", "a fitted model"),
@@ -269,9 +269,9 @@ def test_bad_row_far_into_the_file(tmp_path, monkeypatch):
     rows = ["1,2"] * 1_000
     rows[700] = "1,2,3"
     path = written(tmp_path, "a.csv", "\n".join(["a,b", *rows]))
-    with pytest.raises(DataFileError, match="row 702 "):
+    with pytest.raises(DataFileError, match="row 701 "):
         read_table(path)
-    with pytest.raises(DataFileError, match="row 702 "):
+    with pytest.raises(DataFileError, match="row 701 "):
         list(open_table(path).blocks())
 
 

@@ -47,7 +47,7 @@ def test_blocks_are_checked_as_they_are_read(people, monkeypatch, prefetch):
     taken = []
     with (
         sklearn.config_context(working_memory=77),
-        pytest.raises(ValueError, match=r"^rows 700 to 704 of list: "),
+        pytest.raises(ValueError, match=r"^rows 700 to 704 of list, counted from 0: "),
     ):
         fit_stream(
             StreamingMomentMatchingPCA(2),
