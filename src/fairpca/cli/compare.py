@@ -10,7 +10,7 @@ import typer
 from fairpca.cli import options
 from fairpca.cli.comparison_files import check_files, write_files
 from fairpca.cli.comparison_table import show_comparison
-from fairpca.cli.console import command
+from fairpca.cli.console import command, in_words
 from fairpca.cli.inputs import DEFAULT_DATASET, load_parts
 from fairpca.cli.progress import progress_bar
 from fairpca.estimators.methods import DEFAULT, METHODS, chosen
@@ -205,6 +205,7 @@ def compare(
             remarks=given.remarks,
             jobs=jobs,
             progress=lambda share, label: update("Comparing", share, label),
+            words=in_words,
         )
     show_comparison(comparison)
     write_files(comparison, page, csv)

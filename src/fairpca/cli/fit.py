@@ -147,6 +147,7 @@ def fit(
     `fairpca fit people.parquet -s sex -s "age>=40" -k 10 --n-unfair 5 -o model.fairpca`
     """
     from fairpca.data.encoder import TableEncoder
+    from fairpca.data.giveaways import warn_of_giveaways
     from fairpca.data.output import check_target
     from fairpca.data.sizes import parse_bytes
     from fairpca.estimators.persistence import save_model
@@ -215,6 +216,12 @@ def fit(
         estimator.set_params(pos_label=positive)
     if opened is None:
         X = encoder.fit_transform(parts.features)
+        warn_of_giveaways(
+            parts,
+            categorical=encoder.categorical,
+            positive=getattr(estimator, "pos_label", None),
+            passed_over=roles.sensitive_columns,
+        )
         estimator.fit(X, parts.label, sensitive_features=parts.sensitive)
     else:
         place = checkpoint or output.with_name(f"{output.name}.checkpoint")

@@ -10,7 +10,7 @@ import typer
 from fairpca.cli import options
 from fairpca.cli.comparison_files import check_files, write_files
 from fairpca.cli.comparison_table import print_sheet, show_comparison
-from fairpca.cli.console import command
+from fairpca.cli.console import command, in_words
 from fairpca.cli.inputs import load_parts
 from fairpca.cli.progress import progress_bar
 
@@ -82,6 +82,7 @@ def report(
             title=given.title,
             remarks=given.remarks,
             progress=lambda share, text: update("Measuring", share, text),
+            words=in_words,
         )
     show_comparison(found)
     for sheet in (

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from fairpca.data.encoder import TableEncoder, UnseenValues
+from fairpca.data.giveaways import Giveaways
 from fairpca.data.roles import Roles, TableParts, split_table
 from fairpca.data.source import TableSource
 from fairpca.data.sources import RowBlock, RowSource
@@ -56,9 +57,13 @@ class EncodedTable(RowSource):
         progress : callable, optional
             Called with the share of the file read, in [0, 1].
         """
+        giveaways = Giveaways(categorical=encoder.categorical, passed_over=roles.sensitive_columns)
         for batch in table.blocks(_columns(roles), progress=progress):
-            encoder.partial_fit(pa.Table.from_batches([batch]).select(list(roles.features)))
+            parts = split_table(pa.Table.from_batches([batch]), roles)
+            encoder.partial_fit(parts.features)
+            giveaways.update(parts)
         encoder.check_learned()
+        giveaways.warn()
         rows = encoder.n_samples_seen_
         return cls(name=str(table.path), n_rows=rows, table=table, roles=roles, encoder=encoder)
 

@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from fairpca.data.columns import as_table, count_missing
 from fairpca.data.encoder import TableEncoder
+from fairpca.data.giveaways import warn_of_giveaways
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.data.roles import TableParts, assign_roles, check_attributes, split_table
 from fairpca.data.unseen import describe_filled
@@ -117,16 +118,18 @@ def compare_parts(
     remarks: Sequence[str] = (),
     jobs: int = 1,
     progress: Progress | None = None,
+    words: Callable[[Any], str] = str,
 ) -> Comparison:
     """Compare on a table that has been taken apart; parameters as in `compare`.
 
     `arguments` are the table and roles as `fairpca fit` takes them, to show how to fit each method;
     `remarks` are notes on how the table was read; `progress` is told the share that is done and the
-    method that comes next. With several `jobs` methods are fitted and measured in so many processes
-    of one thread each, but for those under the time limit, which have one of their own already.
+    method that comes next; `words` writes a warning for those who will read it. With several `jobs`
+    methods are fitted and measured in so many processes of one thread each, but for those under the
+    time limit, which have one of their own already.
     """
     settings = settings or Settings()
-    with collected_warnings() as notes:
+    with collected_warnings(words) as notes:
         found = _compare(
             parts, clone(encoder or TableEncoder()), settings, title, progress, n_processes(jobs)
         )
@@ -146,6 +149,12 @@ def _compare(
     groups = encode_groups(parts.sensitive, n_samples=parts.features.num_rows)
     check_sizes(groups, parts.features.num_rows, settings)
     label = two_classes(parts, settings.pos_label)
+    warn_of_giveaways(
+        parts,
+        categorical=encoder.categorical,
+        positive=settings.pos_label,
+        passed_over=parts.roles.sensitive_columns,
+    )
     benches = (
         split_bench(parts, groups, label, encoder, replace(settings, seed=settings.seed + repeat))
         for repeat in range(settings.repeats)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -113,17 +113,17 @@ def check_sizes(groups: Groups, n_rows: int, settings: Settings) -> None:
 
 
 @contextmanager
-def collected_warnings() -> Iterator[list[str]]:
-    """Collect warnings once each, and issue them again at the end."""
+def collected_warnings(words: Callable[[Any], str] = str) -> Iterator[list[str]]:
+    """Collect warnings once each, as `words` has them, and issue them again at the end."""
     notes: list[str] = []
     issued: list[Any] = []
 
     def keep(message: Any, category: type[Warning], *args: Any, **kwargs: Any) -> None:
         if (
             not issubclass(category, DeprecationWarning | FutureWarning)
-            and str(message) not in notes
+            and words(message) not in notes
         ):
-            notes.append(str(message))
+            notes.append(words(message))
             issued.append(message)  # not its text alone: advice is worded by who shows it
 
     with warnings.catch_warnings():
