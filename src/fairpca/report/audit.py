@@ -13,14 +13,19 @@ import pyarrow as pa
 
 from fairpca.data.encoder import TableEncoder
 from fairpca.data.giveaways import warn_of_giveaways
-from fairpca.data.groups import encode_groups
 from fairpca.data.roles import TableParts, check_attributes
 from fairpca.data.source import check_columns
 from fairpca.estimators.methods import METHODS, PLAIN
 from fairpca.estimators.persistence import Model
 from fairpca.report.comparison import Progress, described
 from fairpca.report.result import Comparison, MethodResult, Settings
-from fairpca.report.splits import check_sizes, collected_warnings, split_bench, two_classes
+from fairpca.report.splits import (
+    check_sizes,
+    collected_warnings,
+    groups_of,
+    split_bench,
+    two_classes,
+)
 
 __all__ = ["audit"]
 
@@ -117,7 +122,7 @@ def _judged(
     check_columns(used, table.column_names, "the table")
     parts = replace(parts, features=table.select(used))
     check_attributes(parts)
-    groups = encode_groups(parts.sensitive, n_samples=table.num_rows)
+    groups = groups_of(parts, settings)
     check_sizes(groups, table.num_rows, settings)
     label = two_classes(parts, settings.pos_label)
     warn_of_giveaways(parts, categorical=encoder.categorical, positive=settings.pos_label)

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from fairpca.data.columns import as_table, count_missing
 from fairpca.data.encoder import TableEncoder
 from fairpca.data.giveaways import warn_of_giveaways
-from fairpca.data.groups import Groups, encode_groups
+from fairpca.data.groups import Groups, sorted_labels
 from fairpca.data.roles import TableParts, assign_roles, check_attributes, split_table
 from fairpca.data.unseen import describe_filled
 from fairpca.data.warn import warn_caller
@@ -31,6 +31,7 @@ from fairpca.report.result import Comparison, MethodResult, Settings
 from fairpca.report.splits import (
     check_sizes,
     collected_warnings,
+    groups_of,
     split_bench,
     split_rows,
     two_classes,
@@ -146,7 +147,7 @@ def _compare(
 ) -> Comparison:
     check_attributes(parts)
     encoder.check(parts.features)
-    groups = encode_groups(parts.sensitive, n_samples=parts.features.num_rows)
+    groups = groups_of(parts, settings)
     check_sizes(groups, parts.features.num_rows, settings)
     label = two_classes(parts, settings.pos_label)
     warn_of_giveaways(
@@ -204,11 +205,13 @@ def described(
     filled = {name: n for name, n in counts if n}
     if filled:
         warn_caller(describe_filled(filled))
-    found = next((m.downstream for m in methods if m.downstream is not None), None)
+    positive = bench.settings.pos_label
+    if positive is None and parts.label is not None:  # as `downstream` has it
+        positive = sorted_labels(set(parts.label.tolist()))[-1]
     return Comparison(
         title="",
         methods=tuple(methods),
-        settings=replace(bench.settings, pos_label=None if found is None else found.pos_label),
+        settings=replace(bench.settings, pos_label=positive),
         n_train=len(bench.train.X),
         n_test=len(bench.test.X),
         n_measured=len(bench.measured),
@@ -246,7 +249,7 @@ def _training_table(
     settings: Settings,
 ) -> TrainingTable:
     """Return the training rows of the first split, before they are encoded."""
-    train, _ = split_rows(groups, settings)
+    train, _ = split_rows(groups, label, settings)
     sensitive = {name: values[train] for name, values in parts.sensitive.items()}
     rows = TrainingTable(
         parts.features.take(train), sensitive, None if label is None else label[train], encoder
