@@ -30,6 +30,7 @@ def report(
     label: Annotated[str | None, options.LABEL] = None,
     bins: Annotated[list[str] | None, options.BIN] = None,
     positive_label: Annotated[str | None, options.POSITIVE_LABEL] = None,
+    missing_groups: Annotated[str | None, options.MISSING_GROUPS] = None,
     na_values: Annotated[list[str] | None, options.NA_VALUES] = None,
     test_size: Annotated[float, options.TEST_SIZE] = 0.3,
     max_samples: Annotated[int, options.MAX_SAMPLES] = 3000,
@@ -71,7 +72,15 @@ def report(
         positive = options.match_label(parts.label, positive_label, known)
     elif positive_label is not None:
         raise typer.BadParameter("this needs a label column.", param_hint="--label")
-    settings = Settings(pos_label=positive, test_size=test_size, max_samples=max_samples, seed=seed)
+    if missing_groups is None:
+        missing_groups = getattr(loaded.estimator, "missing_groups", "error")
+    settings = Settings(
+        pos_label=positive,
+        test_size=test_size,
+        max_samples=max_samples,
+        seed=seed,
+        missing_groups=options.choice("--missing-groups", missing_groups, options.GROUPS_MISSING),
+    )
     with progress_bar() as update:
         found = audit(
             loaded,

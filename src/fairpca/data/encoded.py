@@ -82,5 +82,5 @@ class EncodedTable(RowSource):
 
 
 def _columns(roles: Roles) -> list[str]:
-    label = [] if roles.label is None else [roles.label]
+    label = [] if roles.label_column is None else [roles.label_column]
     return list(dict.fromkeys([*roles.features, *roles.sensitive_columns, *label]))

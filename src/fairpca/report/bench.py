@@ -68,6 +68,7 @@ class Bench:
         self.measured = balanced_sample(groups, settings.max_samples, settings.seed)
         self.shown = self.measured[:SHOWN_ROWS]
         plain = settings.build(PLAIN, {}).fit(train.X)
+        self.n_components = int(plain.n_components_)
         self.bandwidth = median_bandwidth(
             plain.transform(train.X), max_pairs=2_000_000, random_state=settings.seed
         )
@@ -80,7 +81,7 @@ class Bench:
     def facts(self, groups: Groups) -> Facts:
         """Return what the settings that are tried depend on."""
         return Facts(
-            self.settings.n_components,
+            self.n_components,
             self.train.X.shape[1],
             self._rank,
             sum(1 if len(a.levels) == 2 else len(a.levels) for a in groups.attributes),

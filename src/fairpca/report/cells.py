@@ -214,9 +214,22 @@ COLUMNS = (
 )
 
 
+COUNT = Column(
+    "n_components",
+    "components",
+    "How many components the method keeps.",
+    lambda r: r.n_components or math.nan,
+    "{:.0f}",
+    0,
+    "components",
+)
+"""Shown where methods may differ in it."""
+
+
 def columns_of(comparison: Comparison) -> tuple[Column, ...]:
     """Return the columns that this comparison has numbers for."""
-    return tuple(c for c in COLUMNS if comparison.label is not None or not c.needs_label)
+    found = tuple(c for c in COLUMNS if comparison.label is not None or not c.needs_label)
+    return found if isinstance(comparison.settings.n_components, int) else (COUNT, *found)
 
 
 def headlines(comparison: Comparison) -> list[str]:

@@ -296,10 +296,19 @@ class Comparison:
         """The methods without the further points of the frontier."""
         return tuple(method for method in self.methods if not method.further)
 
+    @property
+    def components_words(self) -> str:
+        """How many components the methods have."""
+        k = self.settings.n_components
+        if isinstance(k, int):
+            return f"{k} components"
+        return "all fair components" if k is None else f"components for {k:g} of the variance"
+
     def fit_command(self, method: MethodResult) -> str:
         """Return the command line that fits a method to all rows, empty where it cannot be."""
         if not self.arguments or method.problem:
             return ""
-        count = ("--n-components", str(self.settings.n_components))
+        k = self.settings.n_components
+        count = ("--n-components", "all" if k is None else str(k))
         words = (*self.arguments, *count, *method.options, "--output", "model.fairpca")
         return "fairpca fit " + shlex.join(words)

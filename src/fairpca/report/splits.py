@@ -17,6 +17,7 @@ from fairpca.data.encoder import TableEncoder
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.data.roles import TableParts
 from fairpca.data.warn import warn_caller
+from fairpca.estimators.parameters import check_choice, check_n_components
 from fairpca.report.bench import Bench, Part
 from fairpca.report.result import Settings
 
@@ -67,6 +68,7 @@ def split_bench(
 
 def groups_of(parts: TableParts, settings: Settings) -> Groups:
     """Return the groups of a table's rows; warn of rows without a label, where they may be."""
+    check_choice("missing_groups", settings.missing_groups, ("error", "unlabelled"))
     groups = encode_groups(
         parts.sensitive, n_samples=parts.features.num_rows, missing=settings.missing_groups
     )
@@ -139,8 +141,7 @@ def check_sizes(groups: Groups, n_rows: int, settings: Settings) -> None:
     """Refuse settings that make no sense, and groups too small to be measured."""
     if not 0 < settings.test_size < 1:
         raise ValueError(f"test_size must be between 0 and 1, got {settings.test_size}.")
-    if settings.n_components < 1:
-        raise ValueError(f"n_components must be at least 1, got {settings.n_components}.")
+    check_n_components(settings.n_components)
     if settings.repeats < 1:
         raise ValueError(f"repeats must be at least 1, got {settings.repeats}.")
     if settings.max_samples < 100:
