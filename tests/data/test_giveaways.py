@@ -1,4 +1,4 @@
-"""Feature columns that tell a group or the label: named where it is no chance, in blocks as well."""
+"""Feature columns that tell a group or the label: named where it is no chance, in blocks too."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ UNRELATED = {
     "constant": np.ones(N),
     "number": np.arange(N),
     "nearly": np.where(np.arange(N) == 7, "a", RACE),
+    "height": np.where(SEX == "m", 180.0, 168.0) + RNG.normal(0, 5, N),
+    "all but one": np.where(np.arange(N) == 9, 9.0, SCORE),
     "gaps": [None if i % 3 else 1.0 * i for i in range(N)],
 }
 
@@ -76,7 +78,11 @@ KINDS = {
     "falling": (-np.exp(SCORE), "hired", "its ranges give it"),
     "dummy": ((SCORE >= 0.3).astype(int), "hired", "the same in another coding"),
     "opposite dummy": ((SCORE < 0.3).astype(int), "hired", "the same in another coding"),
-    "there or not": ([s if h == "yes" else None for s, h in zip(SCORE, HIRED)], "hired", "missing"),
+    "there or not": (
+        [s if h == "yes" else None for s, h in zip(SCORE, HIRED, strict=True)],
+        "hired",
+        "missing",
+    ),
 }
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "MAX_SAMPLES",
     "MISSING",
     "MISSING_GROUPS",
+    "MODEL",
     "NA_VALUES",
     "NO_HTML",
     "N_COMPONENTS",
@@ -48,6 +49,7 @@ DATA = typer.Argument(
     "name.",
     show_default=False,
 )
+MODEL = typer.Argument(help="The model file.", show_default=False)
 SENSITIVE = typer.Option(
     "--sensitive",
     "-s",

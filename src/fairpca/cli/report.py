@@ -24,7 +24,7 @@ __all__ = ["report"]
 
 @command
 def report(
-    model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
+    model: Annotated[Path, options.MODEL],
     data: Annotated[str, options.DATA],
     sensitive: Annotated[list[str] | None, options.SENSITIVE] = None,
     label: Annotated[str | None, options.LABEL] = None,

@@ -17,7 +17,7 @@ __all__ = ["transform"]
 
 @command
 def transform(
-    model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
+    model: Annotated[Path, options.MODEL],
     data: Annotated[str, options.DATA],
     output: Annotated[
         Path,

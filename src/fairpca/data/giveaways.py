@@ -268,7 +268,7 @@ def warn_of_giveaways(
     >>> from fairpca.data.roles import assign_roles, split_table
     >>> table = pa.table({"hired": ["no", "yes"] * 20, "work": [0, 1] * 20, "x": [*range(40)]})
     >>> roles = assign_roles(table.column_names, sensitive=["x>=20"], label="hired")
-    >>> with warnings.catch_warnings(record=True) as caught:
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     warn_of_giveaways(split_table(table, roles))
     >>> print(caught[0].message)  # doctest: +ELLIPSIS
     the label 'hired' can be told without error from feature columns: 'work' (the same in ...

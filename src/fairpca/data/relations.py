@@ -5,12 +5,14 @@ few rows or many values that happens by chance. Of all ways to deal the n target
 rows, n! / Π nₖ! with nₖ rows of class k, at most
 
     a = min(Π over source values of |{k : nₖ ≥ its rows}|,
-            C(L − 1, R − 1) K (K − 1)^(R − 1)   for an ordered source whose classes lie in R runs,
-            K!                                  for R = K runs, or as many values as classes,
-            2                                   for two ordered columns, one monotone in the other)
+            K!   for as many source values as classes, or a source on a scale whose ranges are the
+                 K classes,
+            2    for two columns on a scale, one monotone in the other)
 
-leave the target determined in the same way (L source values, K classes). So the probability of
-that, were the columns unrelated, is at most a Π nₖ! / n!.
+leave the target determined in the same way. So the probability of that, were the columns unrelated,
+is at most a Π nₖ! / n!. (A source with a value of its own in every row always determines the
+target. Unless it does so by ranges, a is then as large as n! / Π nₖ!, whatever the two have in
+common.)
 """
 
 from __future__ import annotations
@@ -186,12 +188,8 @@ class Relation:
             found.append(np.log(n_classes - np.searchsorted(sizes, self.counts)).sum())
             if n_values == n_classes:
                 found.append(gammaln(n_classes + 1))
-        if self.ordered_source:
-            n = self.counts.sum() if self.thinned else n_values
-            choose = gammaln(n) - gammaln(runs) - gammaln(n - runs + 1)
-            found.append(choose + np.log(n_classes) + (runs - 1) * np.log(max(1, n_classes - 1)))
-            if runs == n_classes:
-                found.append(gammaln(n_classes + 1))
-            if self._is_monotone():
-                found.append(np.log(2.0))
-        return float(min(found))
+        if self.ordered_source and runs == n_classes:
+            found.append(gammaln(n_classes + 1))
+        if self._is_monotone():
+            found.append(np.log(2.0))
+        return float(min(found, default=np.inf))

@@ -237,6 +237,8 @@ class Bench:
             lambda: attribute_leakage(Z_measured, s_measured, random_state=seed),
         )
         judged = _measure(blank, "accuracy and Δ", lambda: self._downstream(model, Z))
+        if judged is not None and np.isnan(judged.equal_opportunity_difference):
+            blank.append("Δ_EOP: a group has no held-out row with the positive label.")
         return replace(
             result,
             mmd_squared=np.nan if test is None else test.statistic,
