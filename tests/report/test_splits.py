@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,7 +16,7 @@ from fairpca.report.cells import headlines, to_table
 from fairpca.report.page import comparison_page
 from fairpca.report.splits import split_rows
 
-FEW = Settings(methods=("moment-matching",), max_samples=100, n_ranks=2)
+FEW = Settings(methods=("plain-pca",), max_samples=100, n_ranks=0)
 
 
 def table(n=200, positives=(), seed=0, **columns):
@@ -66,8 +68,8 @@ def test_single_rows_and_many_cells_do_not_end_the_split():
 
 def test_splits_without_the_rare_label_are_blank_and_the_others_count():
     """One positive: it trains on some splits, and is held out on the others."""
-    data, repeats = table(positives=[5]), 4
-    settings = Settings(methods=("moment-matching",), max_samples=100, n_ranks=0, repeats=repeats)
+    data, repeats = table(positives=[5]), 3
+    settings = replace(FEW, repeats=repeats)
     groups = encode_groups({"g": data["g"]}, n_samples=200)
     there = sum(
         5 in split_rows(groups, data["y"], Settings(seed=seed))[0] for seed in range(repeats)
@@ -98,7 +100,7 @@ def test_nothing_of_the_label_at_all():
         for s in range(20)
         if 5 in split_rows(encode_groups(data["g"], n_samples=200), data["y"], Settings(seed=s))[1]
     )
-    settings = Settings(methods=("moment-matching",), max_samples=100, n_ranks=0, seed=seed)
+    settings = replace(FEW, seed=seed)
     found = compare(data, sensitive=["g"], label="y", settings=settings)
     assert to_table(found).to_pylist()[0]["accuracy"] is None
     assert "Left blank: accuracy and Δ, since" in "\n".join(headlines(found))
@@ -115,19 +117,14 @@ def test_the_classifier_sees_a_label_rarer_than_its_sample():
 def test_targets_with_a_rare_label():
     """Folds that train without it are left out, and it is told."""
     data = table(positives=[5, 90])
-    settings = Settings(
-        methods=("moment-matching",),
-        max_samples=100,
-        n_ranks=0,
-        target=Target("demographic_parity_difference", 0.2),
-    )
+    settings = replace(FEW, target=Target("demographic_parity_difference", 0.2))
     with pytest.warns(UserWarning, match="has no positives"):
         found = compare(data, sensitive=["g"], label="y", settings=settings)
     assert all(not m.chosen.problem for m in found.methods)
     data = table(positives=[5])
     with pytest.warns(UserWarning, match="has no positives"):
         found = compare(data, sensitive=["g"], label="y", settings=settings)
-    assert len(found.methods) == 2
+    assert len(found.methods) == 1
 
 
 def test_criteria_with_a_rare_label_leave_plain_pca():
@@ -166,11 +163,11 @@ def test_rows_without_group_train_and_are_not_measured():
     with pytest.raises(ValueError, match="missing_groups='unlabelled'"):
         compare(data, sensitive=["g", "h"], label="y", settings=FEW)
     few = Settings(
-        methods=("moment-matching", "multigroup", "leace"),
+        methods=("moment-matching", "multigroup"),
         max_samples=100,
         n_ranks=2,
         missing_groups="unlabelled",
-        target=Target("mmd_squared", 0.5),
+        target=Target("worst_group_loss", 0.9),
     )
     with pytest.warns(UserWarning, match="50 rows have no label of 'h'"):
         found = compare(data, sensitive=["g", "h"], label="y", settings=few)

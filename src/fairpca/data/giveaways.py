@@ -287,9 +287,9 @@ def _advice(target: str, features: Mapping[str, str]) -> AdviceWarning:
         else f"{target} can be told without error from feature columns: {how}"
     )
     why = (
-        "A classifier then reads the label instead of predicting it."
+        "A classifier may then read the label instead of predicting it."
         if "the label" in target
-        else "They are the group under another name, and what is measured is mostly theirs."
+        else "They hold the group under another name, and decide what is removed and measured."
     )
     return AdviceWarning(
         f"{start}. {why} To leave them out: ", Setting("drop", tuple(features)), "."
