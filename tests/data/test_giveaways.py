@@ -65,6 +65,13 @@ KINDS = {
     "other text": ([r * 3 for r in RACE], "race", "the same in another coding"),
     "whole numbers of sex": ((SEX == "m").astype(np.int8), "sex", "the same in another coding"),
     "booleans": (SEX == "f", "sex", "the same in another coding"),
+    "float16": ((SEX == "f").astype(np.float16), "sex", "the same in another coding"),
+    "decimals": (
+        pa.array((SCORE * 100).round().astype(int).tolist()).cast(pa.decimal128(38, 2)),
+        "hired",
+        "",
+    ),
+    "long text": (pa.array(SEX.tolist(), pa.large_string()), "sex", "the same in another coding"),
     "categories": (pa.array(SEX.tolist()).dictionary_encode(), "sex", "the same in another coding"),
     "gap in a copy": (
         [None if i % 9 == 0 else r for i, r in enumerate(RACE)],

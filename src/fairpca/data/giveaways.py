@@ -198,6 +198,8 @@ class Giveaways:
         if name in self.categorical:
             return "text"
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_decimal(kind):
+            return "number"
         try:  # by its type alone: a block may hold no value
             return column_kind(pa.chunked_array([pa.array([0]).cast(kind)]), name)
         except (AdviceError, pa.ArrowException):
