@@ -68,7 +68,7 @@ def compare(
     sensitive : sequence of str
         Sensitive columns, or comparisons such as ``"age>=25"``. They are no features.
     label : str, optional
-        The column to predict; no feature either.
+        The column to predict, or a comparison such as ``"score>=0.3"``; no feature either.
     drop : sequence of str
         Further columns to leave out.
     keep_sensitive : bool
@@ -86,6 +86,11 @@ def compare(
     ------
     ValueError
         If a column is unknown or cannot be used, or a group is too small to be measured.
+
+    Warns
+    -----
+    AdviceWarning
+        Of features that tell a group or the label without error, by name.
 
     Examples
     --------
