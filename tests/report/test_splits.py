@@ -68,7 +68,7 @@ def test_single_rows_and_many_cells_do_not_end_the_split():
 
 def test_splits_without_the_rare_label_are_blank_and_the_others_count():
     """One positive: it trains on some splits, and is held out on the others."""
-    data, repeats = table(positives=[5]), 3
+    data, repeats = table(positives=[5]), 4
     settings = replace(FEW, repeats=repeats)
     groups = encode_groups({"g": data["g"]}, n_samples=200)
     there = sum(
