@@ -207,7 +207,8 @@ def test_numbers_are_those_of_the_measures(compared, people):
     from fairpca.metrics import downstream, explained_variance_ratio, mmd_squared
 
     _, numbers, _ = compared
-    _, codes = np.unique(people["sex"].to_pylist(), return_inverse=True)
+    cells = zip(people["sex"].to_pylist(), people["hired"].to_pylist(), strict=True)
+    _, codes = np.unique([" ".join(cell) for cell in cells], return_inverse=True)
     train, test = train_test_split(np.arange(400), test_size=0.3, random_state=0, stratify=codes)
     features = people.select(["age", "height", "income", "job", "score"])
     encoder = TableEncoder().fit(features.take(train))

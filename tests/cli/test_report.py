@@ -27,7 +27,8 @@ def test_numbers_are_those_of_the_measures(call, model, people):
     plain_row, row = read_table("n.csv").to_pylist()
     loaded = load_model(model)
     encoder, fair = loaded.encoder, loaded.estimator
-    _, codes = np.unique(people["sex"].to_pylist(), return_inverse=True)
+    cells = zip(people["sex"].to_pylist(), people["hired"].to_pylist(), strict=True)
+    _, codes = np.unique([" ".join(cell) for cell in cells], return_inverse=True)
     train, test = train_test_split(np.arange(400), test_size=0.3, random_state=0, stratify=codes)
     X = encoder.transform(people.select(list(encoder.feature_names_in_)))
     sex, hired = (np.array(people[n].to_pylist()) for n in ("sex", "hired"))

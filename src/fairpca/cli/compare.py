@@ -10,7 +10,7 @@ import typer
 from fairpca.cli import options
 from fairpca.cli.comparison_files import check_files, write_files
 from fairpca.cli.comparison_table import show_comparison
-from fairpca.cli.console import command
+from fairpca.cli.console import command, in_words
 from fairpca.cli.inputs import DEFAULT_DATASET, load_parts
 from fairpca.cli.progress import progress_bar
 from fairpca.estimators.methods import DEFAULT, METHODS, chosen
@@ -33,11 +33,7 @@ SHORT_TARGETS = (
 def compare(
     data: Annotated[
         str | None,
-        typer.Argument(
-            help="A file (.csv, .tsv, .parquet, .arrow, .feather, .npy, .npz), or a bundled data "
-            "set's name. Without it: the bundled German credit data.",
-            show_default=False,
-        ),
+        options.DATA,
     ] = None,
     sensitive: Annotated[list[str] | None, options.SENSITIVE] = None,
     label: Annotated[str | None, options.LABEL] = None,
@@ -54,15 +50,13 @@ def compare(
             f"{', '.join(m.name for m in METHODS[1:])}.  [default: {', '.join(DEFAULT[1:])}]",
         ),
     ] = None,
-    n_components: Annotated[
-        int, typer.Option("--n-components", "-k", min=1, help="Components of every method.")
-    ] = 2,
+    n_components: Annotated[str, options.N_COMPONENTS] = "2",
     n_unfair: Annotated[
         list[int] | None,
         typer.Option(
             "--n-unfair",
             "-m",
-            min=1,
+            min=0,
             metavar="M",
             help="Directions of differing second moments to remove; repeat to compare several.  "
             "[default: a twentieth of the features]",
@@ -71,8 +65,10 @@ def compare(
     max_mmd: Annotated[float | None, options.MAX_MMD] = None,
     criterion: Annotated[str, options.CRITERION] = "demographic_parity",
     positive_label: Annotated[str | None, options.POSITIVE_LABEL] = None,
+    missing_groups: Annotated[str, options.MISSING_GROUPS] = "error",
     missing: Annotated[str, options.MISSING] = "error",
     na_values: Annotated[list[str] | None, options.NA_VALUES] = None,
+    scale: Annotated[bool, options.SCALE] = True,
     max_categories: Annotated[int | None, options.MAX_CATEGORIES] = None,
     repeats: Annotated[
         int,
@@ -134,7 +130,7 @@ def compare(
 
     Methods are fitted on training rows and measured on held-out ones: variance kept, distance
     between groups (MMD²), how well the group can still be told, and what a classifier makes of the
-    components.
+    components. Without DATA: the bundled German credit data.
 
     For example:
 
@@ -171,12 +167,13 @@ def compare(
     elif target is not None and options.target_needs_label(goal):
         raise typer.BadParameter(f"{target!r} needs a label column.", param_hint="--label")
     encoder = TableEncoder(
+        scale=scale,
         missing=options.choice("--missing", missing, ("error", "impute")),
         categorical=tuple(categorical or ()),
         max_categories=max_categories,
     )
     settings = Settings(
-        n_components=n_components,
+        n_components=options.parse_components(n_components),
         n_unfair=tuple(n_unfair or ()),
         max_mmd=1e-3 if max_mmd is None else max_mmd,
         criterion=criterion,
@@ -190,10 +187,12 @@ def compare(
         n_ranks=0 if no_html and csv is None else ranks,
         time_limit=time_limit or None,
         target=goal,
+        missing_groups=options.choice("--missing-groups", missing_groups, options.GROUPS_MISSING),
     )
     arguments = _fit_arguments(
         data, sensitive, label, drop, bins, categorical, na_values,
-        missing=missing, keep_sensitive=keep_sensitive, max_categories=max_categories, seed=seed,
+        missing=missing, missing_groups=missing_groups, scale=scale,
+        keep_sensitive=keep_sensitive, max_categories=max_categories, seed=seed,
     )  # fmt: skip
     with progress_bar() as update:
         comparison = compare_parts(
@@ -205,6 +204,7 @@ def compare(
             remarks=given.remarks,
             jobs=jobs,
             progress=lambda share, label: update("Comparing", share, label),
+            words=in_words,
         )
     show_comparison(comparison)
     write_files(comparison, page, csv)
@@ -221,6 +221,8 @@ def _fit_arguments(
     *,
     keep_sensitive: bool,
     missing: str,
+    missing_groups: str,
+    scale: bool,
     max_categories: int | None,
     seed: int,
 ) -> tuple[str, ...]:
@@ -234,9 +236,11 @@ def _fit_arguments(
         ("--categorical", categorical),
         ("--na-values", na_values),
         ("--missing", [missing] if missing != "error" else None),
+        ("--missing-groups", [missing_groups] if missing_groups != "error" else None),
         ("--max-categories", [str(max_categories)] if max_categories else None),
         ("--seed", [str(seed)] if seed else None),
     ):
         for value in values or ():
             words += [option, value]
-    return (*words, *(["--keep-sensitive"] if keep_sensitive else []))
+    flags = [("--keep-sensitive", keep_sensitive), ("--no-scale", not scale)]
+    return (*words, *(flag for flag, wanted in flags if wanted))

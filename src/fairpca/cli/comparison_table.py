@@ -24,7 +24,7 @@ def show_comparison(comparison: Comparison) -> None:
     columns = [column for column in columns_of(comparison) if not column.wide_only]
     say(
         f"{comparison.title}: {comparison.n_train} rows to fit, {comparison.n_test} held out, "
-        f"{comparison.n_features} features, {comparison.settings.n_components} components"
+        f"{comparison.n_features} features, {comparison.components_words}"
     )
     for attribute, counts in comparison.group_counts.items():
         shown = options.few([f"{level} ({n})" for level, n in counts.items()])

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,10 +22,13 @@ from rich.text import Text
 
 from fairpca.cli.errors import INTERRUPTED, explain, worded
 
-__all__ = ["command", "debug_wanted", "err", "note", "out", "plain", "say"]
+__all__ = ["command", "debug_wanted", "err", "in_words", "note", "out", "plain", "say"]
 
 debug_wanted = False
 """Set by ``--debug``: tracebacks instead of one-line messages."""
+
+_parameters: frozenset[str] = frozenset()
+"""What the running command takes."""
 
 
 class _Console(Console):
@@ -63,6 +66,11 @@ def note(text: Any) -> None:
     err().print(Text.assemble(("note: ", "yellow"), plain(text)))
 
 
+def in_words(message: Any) -> str:
+    """Return a message with the settings it advises written as options of the running command."""
+    return worded(message, _parameters)
+
+
 def fail(text: str) -> None:
     """Print an error to stderr."""
     lines = [plain(line) for line in text.splitlines()]
@@ -75,8 +83,10 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
+        global _parameters
+        _parameters = parameters
         try:
-            with _notes(parameters), _terminable():
+            with _notes(), _terminable():
                 function(*args, **kwargs)
                 sys.stdout.flush()
         except BrokenPipeError:  # the reader of our output has seen enough
@@ -94,12 +104,12 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def _notes(parameters: Collection[str]) -> Iterator[None]:
+def _notes() -> Iterator[None]:
     """Show each different warning once, as a note; developers' warnings not at all."""
     seen: set[str] = set()
 
     def show(message: Any, category: type[Warning], *args: Any, **kwargs: Any) -> None:
-        text = worded(message, parameters)
+        text = in_words(message)
         if text not in seen:
             seen.add(text)
             note(text)

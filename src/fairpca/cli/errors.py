@@ -62,7 +62,8 @@ def _option(setting: Setting, parameters: Collection[str]) -> str:
     if parameter == "strict":
         return "without --strict"
     name = f"--{parameter.replace('_', '-')}"
-    text = name if setting.value is None else f"{name} {shlex.quote(str(setting.value))}"
+    values = setting.value if isinstance(setting.value, tuple) else (setting.value,)
+    text = " ".join(name if v is None else f"{name} {shlex.quote(str(v))}" for v in values)
     return text if parameter in parameters else f"fairpca fit {text}"
 
 

@@ -57,15 +57,7 @@ def fit(
             "blocks: it may be larger than memory."
         ),
     ] = "moment-matching",
-    n_components: Annotated[
-        str,
-        typer.Option(
-            "--n-components",
-            "-k",
-            help="Components to keep: a number, a share such as 0.9 of the variance left after the "
-            "constraint, or all.",
-        ),
-    ] = "2",
+    n_components: Annotated[str, options.N_COMPONENTS] = "2",
     n_unfair: Annotated[
         int,
         typer.Option(
@@ -99,15 +91,10 @@ def fit(
     combine_attributes: Annotated[
         str, typer.Option(help="Take several attributes separate, or their intersection.")
     ] = "separate",
-    missing_groups: Annotated[
-        str,
-        typer.Option(help="Rows without group label: error, or unlabelled (in no group)."),
-    ] = "error",
+    missing_groups: Annotated[str, options.MISSING_GROUPS] = "error",
     missing: Annotated[str, options.MISSING] = "error",
     na_values: Annotated[list[str] | None, options.NA_VALUES] = None,
-    scale: Annotated[
-        bool, typer.Option("--scale/--no-scale", help="Standardise numeric columns.")
-    ] = True,
+    scale: Annotated[bool, options.SCALE] = True,
     max_categories: Annotated[int | None, options.MAX_CATEGORIES] = None,
     seed: Annotated[int, options.SEED] = 0,
     solver: Annotated[
@@ -147,6 +134,7 @@ def fit(
     `fairpca fit people.parquet -s sex -s "age>=40" -k 10 --n-unfair 5 -o model.fairpca`
     """
     from fairpca.data.encoder import TableEncoder
+    from fairpca.data.giveaways import warn_of_giveaways
     from fairpca.data.output import check_target
     from fairpca.data.sizes import parse_bytes
     from fairpca.estimators.persistence import save_model
@@ -157,7 +145,7 @@ def fit(
         ("--loss", loss, LOSSES),
         ("--difference", difference, ("second_moment", "covariance")),
         ("--combine-attributes", combine_attributes, ("separate", "intersection")),
-        ("--missing-groups", missing_groups, ("error", "unlabelled")),
+        ("--missing-groups", missing_groups, options.GROUPS_MISSING),
         ("--missing", missing, ("error", "impute")),
     ):
         options.choice(option, value, values)
@@ -208,13 +196,19 @@ def fit(
         roles, title, known, labels = parts.roles, given.title, given.positive, parts.label
     else:
         table, roles = opened
-        title = Path(data).name
+        title, known = Path(data).name, roles.positive
         labels = _label_values(table, roles) if criterion != "demographic_parity" else None
     if criterion != "demographic_parity":
         positive = options.match_label(labels, positive_label, known, required=True)
         estimator.set_params(pos_label=positive)
     if opened is None:
         X = encoder.fit_transform(parts.features)
+        warn_of_giveaways(
+            parts,
+            categorical=encoder.categorical,
+            positive=getattr(estimator, "pos_label", None),
+            passed_over=roles.sensitive_columns,
+        )
         estimator.fit(X, parts.label, sensitive_features=parts.sensitive)
     else:
         place = checkpoint or output.with_name(f"{output.name}.checkpoint")
@@ -232,12 +226,12 @@ def fit(
 
 
 def _label_values(table: TableSource, roles: Roles) -> Any:
-    """Return the label column of a file, or None without one."""
-    import numpy as np
+    """Return the labels of a file's rows, or None without a label."""
+    from fairpca.data.roles import label_values
 
-    if roles.label is None:
+    if roles.label_column is None:
         return None
-    return np.array(table.read([roles.label])[roles.label].unique().to_pylist(), dtype=object)
+    return label_values(table.read([roles.label_column]), roles)
 
 
 def _estimator(

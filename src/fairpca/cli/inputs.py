@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,11 @@ from fairpca.cli.console import note
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from fairpca.data.bundle import DatasetInfo
     from fairpca.data.roles import Roles, TableParts
     from fairpca.data.source import TableSource
 
-__all__ = ["Input", "load_input", "load_parts", "open_parts"]
+__all__ = ["Input", "bundled", "bundled_source", "load_input", "load_parts", "open_parts"]
 
 DEFAULT_DATASET = "german_credit"
 
@@ -55,28 +56,49 @@ def load_input(
 ) -> Input:
     """Read a file, or the bundled data set of that name (German credit without any).
 
-    A file of the same name comes first. Its columns named in `text` are read letter by letter.
+    Columns of a file named in `text` are read letter by letter.
     """
-    from fairpca.data import bundle
     from fairpca.data.tables import open_table
 
-    known = {info.name: info for info in bundle.list_datasets()}
-    name = (data or DEFAULT_DATASET).replace("-", "_")
-    if data is not None and (Path(data).exists() or name not in known):
-        source = open_table(data, na_values=na_values).as_text(text)
-        for remark in source.notes:
-            note(f"{data}: {remark}.")
-        table = source.read(_columns_needed(source, sensitive))
-        return Input(table, Path(data).name, remarks=source.notes)
-    if na_values:
-        raise typer.BadParameter("bundled data need none.", param_hint="--na-values")
-    return _bundled(known[name], sensitive)
+    info = bundled(data, na_values)
+    if info is not None:
+        return _bundled(info, sensitive)
+    assert data is not None  # noqa: S101 - else there was a bundled one
+    source = open_table(data, na_values=na_values).as_text(text)
+    for remark in source.notes:
+        note(f"{data}: {remark}.")
+    table = source.read(_columns_needed(source, sensitive))
+    return Input(table, Path(data).name, remarks=source.notes)
 
 
-def _is_bundled(data: str) -> bool:
+def bundled(data: str | None, na_values: Sequence[str] | None = None) -> DatasetInfo | None:
+    """Return the bundled data set of that name, German credit without any; None for a file.
+
+    A file of the same name comes first.
+
+    Raises
+    ------
+    typer.BadParameter
+        If a bundled data set is given `na_values`.
+    """
     from fairpca.data import bundle
 
-    return data.replace("-", "_") in {info.name for info in bundle.list_datasets()}
+    name = (data or DEFAULT_DATASET).replace("-", "_")
+    known = {info.name: info for info in bundle.list_datasets()}
+    if name not in known or (data is not None and Path(data).exists()):
+        return None
+    if na_values:
+        raise typer.BadParameter("bundled data need none.", param_hint="--na-values")
+    return known[name]
+
+
+def bundled_source(data: str, na_values: Sequence[str] | None = None) -> TableSource | None:
+    """Return the rows of a bundled data set as a source to read from; None for a file."""
+    from fairpca.data.bundle import table
+    from fairpca.data.memory_table import TableInMemory
+
+    info = bundled(data, na_values)
+    return None if info is None else TableInMemory.of(info.name, table(info.name))
 
 
 def _columns_needed(source: Any, sensitive: Sequence[str]) -> list[str]:
@@ -127,7 +149,8 @@ def load_parts(
     roles = _roles(given, given.table.column_names, sensitive, label, drop, bins, keep_sensitive)
     parts = split_table(given.table, roles)
     check_attributes(parts)
-    return given, parts
+    own = given.positive if roles.label == given.label else roles.positive
+    return replace(given, positive=own), parts
 
 
 def open_parts(
@@ -147,7 +170,7 @@ def open_parts(
     """
     from fairpca.data.tables import open_table
 
-    if not Path(data).exists() and _is_bundled(data):
+    if bundled(data, na_values) is not None:
         return None
     text = _text_columns(sensitive, label, bins, categorical)
     table = open_table(data, na_values=na_values or ()).as_text(text)

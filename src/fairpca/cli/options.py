@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import typer
 
@@ -16,6 +16,7 @@ __all__ = [
     "CSV",
     "DATA",
     "DROP",
+    "GROUPS_MISSING",
     "HTML",
     "KEEP_SENSITIVE",
     "LABEL",
@@ -23,9 +24,13 @@ __all__ = [
     "MAX_MMD",
     "MAX_SAMPLES",
     "MISSING",
+    "MISSING_GROUPS",
+    "MODEL",
     "NA_VALUES",
     "NO_HTML",
+    "N_COMPONENTS",
     "POSITIVE_LABEL",
+    "SCALE",
     "SEED",
     "SENSITIVE",
     "TEST_SIZE",
@@ -44,6 +49,7 @@ DATA = typer.Argument(
     "name.",
     show_default=False,
 )
+MODEL = typer.Argument(help="The model file.", show_default=False)
 SENSITIVE = typer.Option(
     "--sensitive",
     "-s",
@@ -51,7 +57,12 @@ SENSITIVE = typer.Option(
     help="A column that says which group a row belongs to, or a comparison that makes two groups "
     "of a numeric column, such as 'age>=25'. Repeat for several attributes.",
 )
-LABEL = typer.Option("--label", "-y", metavar="COL", help="The column to predict; not a feature.")
+LABEL = typer.Option(
+    "--label",
+    "-y",
+    metavar="COL",
+    help="The column to predict, or a comparison such as 'score>=0.3'; not a feature.",
+)
 DROP = typer.Option(
     "--drop", "-d", metavar="COL", help="A column that is no feature, such as a name. Repeatable."
 )
@@ -77,12 +88,24 @@ POSITIVE_LABEL = typer.Option(
 MISSING = typer.Option(
     help="Missing feature values: error, or impute (the mean; for text a category of its own)."
 )
+MISSING_GROUPS = typer.Option(
+    help="Rows without group label: error, or unlabelled (in no group). A model's own choice where "
+    "there is a model."
+)
 NA_VALUES = typer.Option(
     "--na-values",
     metavar="TEXT",
-    help="What stands for a missing value in a CSV file, such as NA, besides the empty field. "
-    "Repeatable.",
+    help="What stands for a missing value in a CSV file, such as NA, besides the empty field; of a "
+    "model, what did so when it was fitted. Repeatable.",
 )
+N_COMPONENTS = typer.Option(
+    "--n-components",
+    "-k",
+    metavar="K",
+    help="Components to keep: a number, a share such as 0.9 of the variance left after the "
+    "constraint, or all.",
+)
+SCALE = typer.Option("--scale/--no-scale", help="Standardize numeric columns.")
 MAX_CATEGORIES = typer.Option(
     min=2, help="The most values a text column may have, each of which becomes a feature."
 )
@@ -95,6 +118,7 @@ NO_HTML = typer.Option("--no-html", help="Write no page.")
 CSV = typer.Option(help="Write the numbers, unrounded: .csv or .parquet.")
 SEED = typer.Option(help="Seed of everything random.")
 
+GROUPS_MISSING: tuple[Literal["error", "unlabelled"], ...] = ("error", "unlabelled")
 CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
 
 Value = TypeVar("Value", bound=str)

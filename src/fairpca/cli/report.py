@@ -10,7 +10,7 @@ import typer
 from fairpca.cli import options
 from fairpca.cli.comparison_files import check_files, write_files
 from fairpca.cli.comparison_table import print_sheet, show_comparison
-from fairpca.cli.console import command
+from fairpca.cli.console import command, in_words
 from fairpca.cli.inputs import load_parts
 from fairpca.cli.progress import progress_bar
 
@@ -24,12 +24,13 @@ __all__ = ["report"]
 
 @command
 def report(
-    model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
+    model: Annotated[Path, options.MODEL],
     data: Annotated[str, options.DATA],
     sensitive: Annotated[list[str] | None, options.SENSITIVE] = None,
     label: Annotated[str | None, options.LABEL] = None,
     bins: Annotated[list[str] | None, options.BIN] = None,
     positive_label: Annotated[str | None, options.POSITIVE_LABEL] = None,
+    missing_groups: Annotated[str | None, options.MISSING_GROUPS] = None,
     na_values: Annotated[list[str] | None, options.NA_VALUES] = None,
     test_size: Annotated[float, options.TEST_SIZE] = 0.3,
     max_samples: Annotated[int, options.MAX_SAMPLES] = 3000,
@@ -71,7 +72,15 @@ def report(
         positive = options.match_label(parts.label, positive_label, known)
     elif positive_label is not None:
         raise typer.BadParameter("this needs a label column.", param_hint="--label")
-    settings = Settings(pos_label=positive, test_size=test_size, max_samples=max_samples, seed=seed)
+    if missing_groups is None:
+        missing_groups = getattr(loaded.estimator, "missing_groups", "error")
+    settings = Settings(
+        pos_label=positive,
+        test_size=test_size,
+        max_samples=max_samples,
+        seed=seed,
+        missing_groups=options.choice("--missing-groups", missing_groups, options.GROUPS_MISSING),
+    )
     with progress_bar() as update:
         found = audit(
             loaded,
@@ -82,6 +91,7 @@ def report(
             title=given.title,
             remarks=given.remarks,
             progress=lambda share, text: update("Measuring", share, text),
+            words=in_words,
         )
     show_comparison(found)
     for sheet in (

@@ -9,6 +9,7 @@ import typer
 
 from fairpca.cli import options
 from fairpca.cli.console import command, note, say
+from fairpca.cli.inputs import bundled_source
 from fairpca.cli.progress import progress_bar
 
 __all__ = ["transform"]
@@ -16,8 +17,8 @@ __all__ = ["transform"]
 
 @command
 def transform(
-    model: Annotated[Path, typer.Argument(help="The model file.", show_default=False)],
-    data: Annotated[Path, typer.Argument(help="The rows: any data file.", show_default=False)],
+    model: Annotated[Path, options.MODEL],
+    data: Annotated[str, options.DATA],
     output: Annotated[
         Path,
         typer.Option(
@@ -31,15 +32,7 @@ def transform(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse text values that fit did not see.")
     ] = False,
-    na_values: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--na-values",
-            metavar="TEXT",
-            help="What stands for a missing value in a CSV file, besides the empty field; by "
-            "default what did so when the model was fitted. Repeatable.",
-        ),
-    ] = None,
+    na_values: Annotated[list[str] | None, options.NA_VALUES] = None,
 ) -> None:
     """Transform the rows of DATA by a fitted MODEL; groups and labels are not needed.
 
@@ -51,6 +44,8 @@ def transform(
     `fairpca transform model.fairpca people.csv -o fair.csv --keep id`
 
     `fairpca transform model.fairpca people.parquet -o fair.npy`
+
+    `fairpca transform model.fairpca german-credit -o fair.csv`
     """
     from fairpca.data.output import check_target
     from fairpca.data.unseen import describe_filled
@@ -62,10 +57,10 @@ def transform(
     options.checked("--output", output_suffix, output)
     check_target(output)
     loaded = load_model(model)
-    source = open_for_model(loaded, data, na_values or ())
+    source = bundled_source(data, na_values) or open_for_model(loaded, data, na_values or ())
     for remark in source.notes:
         note(f"{data}: {remark}.")
-    title = f"Transforming {data.name}"
+    title = f"Transforming {Path(data).name}"
     with progress_bar() as update:
         written = transform_file(
             loaded,

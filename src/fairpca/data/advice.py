@@ -20,12 +20,13 @@ class Setting:
     ----------
     name : str
         The parameter's name in Python, such as ``"max_categories"``.
-    value : str, int or None
-        The value advised; None to name the parameter alone.
+    value : str, int, tuple of str or None
+        The value advised, or several for a parameter that takes several; None to name the
+        parameter alone.
     """
 
     name: str
-    value: str | int | None = None
+    value: str | int | tuple[str, ...] | None = None
 
 
 def python_words(setting: Setting) -> str:
@@ -35,8 +36,13 @@ def python_words(setting: Setting) -> str:
     --------
     >>> python_words(Setting("missing", "impute"))
     "missing='impute'"
+    >>> python_words(Setting("drop", ("id", "name")))
+    "drop=['id', 'name']"
     """
-    return setting.name if setting.value is None else f"{setting.name}={setting.value!r}"
+    if setting.value is None:
+        return setting.name
+    value = list(setting.value) if isinstance(setting.value, tuple) else setting.value
+    return f"{setting.name}={value!r}"
 
 
 class _Advice:

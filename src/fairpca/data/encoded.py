@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from fairpca.data.encoder import TableEncoder, UnseenValues
+from fairpca.data.giveaways import Giveaways
 from fairpca.data.roles import LabelTally, Roles, TableParts, split_table
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.source import TableSource
@@ -57,16 +58,19 @@ class EncodedTable(RowSource):
             Called with the share of the file read, in [0, 1].
         """
         labels = LabelTally()
+        giveaways = Giveaways(categorical=encoder.categorical, passed_over=roles.sensitive_columns)
 
         def features() -> Iterator[pa.Table]:
             for batch in table.blocks(_columns(roles), progress=progress):
                 with rows_from(labels.n_rows):
                     parts = split_table(pa.Table.from_batches([batch]), roles)
                 labels.add(parts)
+                giveaways.update(parts)
                 yield parts.features
             labels.check()
 
         encoder.fit_blocks(features())
+        giveaways.warn()
         rows = encoder.n_samples_seen_
         return cls(name=str(table.path), n_rows=rows, table=table, roles=roles, encoder=encoder)
 
@@ -94,5 +98,5 @@ class EncodedTable(RowSource):
 
 
 def _columns(roles: Roles) -> list[str]:
-    label = [] if roles.label is None else [roles.label]
+    label = [] if roles.label_column is None else [roles.label_column]
     return list(dict.fromkeys([*roles.features, *roles.sensitive_columns, *label]))

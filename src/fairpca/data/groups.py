@@ -114,6 +114,14 @@ class Groups:
         )
         return flat, keys
 
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Which rows have a label of every attribute, shape (n_samples,)."""
+        known = np.ones(self.n_samples, dtype=bool)
+        for attribute in self.attributes:
+            known &= attribute.codes >= 0
+        return known
+
     def take(self, rows: NDArray[Any]) -> Groups:
         """Return the groups of the chosen rows (indices or a mask), without empty levels."""
         kept = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import pairwise
@@ -33,6 +33,7 @@ __all__ = [
     "TableParts",
     "assign_roles",
     "check_attributes",
+    "label_values",
     "parse_edges",
     "split_table",
 ]
@@ -70,13 +71,15 @@ class Roles:
     sensitive : tuple of str
         What names the sensitive attributes: columns, or comparisons such as ``age>=25``.
     label : str or None
-        The column to predict.
+        What names the label to predict: a column, or a comparison.
     features : tuple of str
         The columns that are encoded, in table order.
     excluded : mapping of str to str
         Each column left out of the features, and why.
     edges : mapping of str to tuple of float
         The class boundaries of numeric sensitive columns.
+    column_names : tuple of str
+        All columns: a name among them is no comparison, whatever it looks like.
     """
 
     sensitive: tuple[str, ...]
@@ -84,11 +87,27 @@ class Roles:
     features: tuple[str, ...]
     excluded: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     edges: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    column_names: tuple[str, ...] = ()
 
     @property
     def sensitive_columns(self) -> tuple[str, ...]:
         """The columns that the sensitive attributes are read off."""
         return tuple(dict.fromkeys(_source(name, self.edges)[0] for name in self.sensitive))
+
+    @property
+    def label_column(self) -> str | None:
+        """The column that the label is read off."""
+        return None if self.label is None else self._label_source[0]
+
+    @property
+    def positive(self) -> str | None:
+        """The label that counts as positive, where the label is a comparison: that it holds."""
+        sign, bound = self._label_source[1:] if self.label is not None else (None, 0.0)
+        return None if sign is None else f"{sign} {_short(bound)}"
+
+    @property
+    def _label_source(self) -> tuple[str, str | None, float]:
+        return _source(self.label or "", (), self.column_names)
 
     def describe(self) -> str:
         """Say in one sentence which columns are no features, and why."""
@@ -165,7 +184,7 @@ def assign_roles(
     sensitive : sequence of str
         Sensitive columns, or comparisons such as ``age>=25``.
     label : str, optional
-        The column to predict.
+        The column to predict, or a comparison such as ``score>=0.3``.
     drop : mapping of str to str, optional
         Further columns that are no features, with the reason to give.
     keep_sensitive : bool
@@ -185,17 +204,20 @@ def assign_roles(
     edges, drop = dict(edges or {}), dict(drop or {})
     names = list(dict.fromkeys([*sensitive, *(n for n in edges if n not in sensitive)]))
     sources = [_source(n, edges, column_names)[0] for n in names]
-    check_columns([*sources, *([label] if label else []), *drop], column_names, where)
-    if label in sources:
-        raise ValueError(f"column {label!r} cannot be both the label and a sensitive attribute.")
+    predicted = _source(label, (), column_names)[0] if label else None
+    check_columns([*sources, *([predicted] if predicted else []), *drop], column_names, where)
+    if predicted in sources:
+        raise ValueError(
+            f"column {predicted!r} cannot be both the label and a sensitive attribute."
+        )
     excluded = {} if keep_sensitive else dict.fromkeys(sources, "sensitive")
-    if label:
-        excluded[label] = "label"
+    if predicted:
+        excluded[predicted] = "label"
     excluded |= {name: why for name, why in drop.items() if name not in excluded}
     features = tuple(n for n in column_names if n not in excluded)
     if not features:
         raise ValueError(f"{where} has no feature columns left. Drop fewer columns.")
-    return Roles(tuple(names), label, features, excluded, edges)
+    return Roles(tuple(names), label, features, excluded, edges, tuple(column_names))
 
 
 def split_table(table: pa.Table, roles: Roles) -> TableParts:
@@ -207,10 +229,8 @@ def split_table(table: pa.Table, roles: Roles) -> TableParts:
         If a sensitive column or the label holds lists, or the label has gaps.
     """
     sensitive = {name: _attribute(table, name, roles.edges) for name in roles.sensitive}
-    label = None
-    if roles.label is not None:
-        check_flat(table[roles.label].type, roles.label, "label ")
-        label = _objects(table[roles.label])
+    label = label_values(table, roles)
+    if label is not None:
         n_missing = sum(v is None for v in label)
         if n_missing:
             raise ValueError(
@@ -218,6 +238,16 @@ def split_table(table: pa.Table, roles: Roles) -> TableParts:
                 "drop those rows."
             )
     return TableParts(table.select(list(roles.features)), sensitive, label, roles)
+
+
+def label_values(table: pa.Table, roles: Roles) -> NDArray[Any] | None:
+    """Return the label of each row, None where it is missing; None without a label."""
+    if roles.label is None:
+        return None
+    check_flat(table[_source(roles.label, (), table.column_names)[0]].type, roles.label, "label ")
+    if roles.positive is None:
+        return _objects(table[roles.label])
+    return _attribute(table, roles.label, {})
 
 
 def check_attributes(parts: TableParts) -> None:
@@ -298,7 +328,7 @@ def _is_numeric(label: Any) -> bool:
 
 
 def _source(
-    name: str, edges: Mapping[str, Any], column_names: Sequence[str] = ()
+    name: str, edges: Collection[str], column_names: Sequence[str] = ()
 ) -> tuple[str, str | None, float]:
     """Return the column an attribute is read off, and the comparison that makes it."""
     if name in edges or name in column_names:

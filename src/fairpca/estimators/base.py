@@ -44,7 +44,6 @@ __all__ = [
     "CheckedRows",
     "LinearProjection",
     "as_generator",
-    "check_enough_directions",
     "deterministic_signs",
     "dtype_of",
 ]
@@ -438,23 +437,6 @@ def dtype_of(X: Any) -> type[np.floating[Any]]:
     """Return the precision of results for such data: float32 for float32, else float64."""
     single = X.dtype == np.float32 or str(X.dtype).rpartition(".")[2] == "float32"
     return np.float32 if single else np.float64
-
-
-def check_enough_directions(
-    n_components: Any, available: int, removed: int, why: str, remedy: str = "lower n_unfair"
-) -> None:
-    """Raise ValueError if more components are asked for than there are fair directions."""
-    if isinstance(n_components, int) and n_components > available:
-        raise ValueError(
-            f"n_components={n_components} is more than the {available} directions left: {why}, "
-            f"and {removed} of them tell the groups apart. Ask for at most {available}"
-            + (f", or {remedy}." if removed else ".")
-        )
-    if available < 1:
-        raise ValueError(
-            f"no direction is left: {why}, and all of them tell the groups apart. "
-            f"{remedy.capitalize()}."
-        )
 
 
 def deterministic_signs(components: Floats) -> Floats:

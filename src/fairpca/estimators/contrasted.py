@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from fairpca.data.matrix import check_no_underflow
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.base import check_enough_directions
 from fairpca.estimators.cluster import ClusterRows
 from fairpca.estimators.parameters import CRITERIA, check_choice, check_n_components
 from fairpca.estimators.removal import warn_without_variance
 from fairpca.estimators.summarised import SummarisedRows, SummaryProjection
+from fairpca.solvers.room import check_enough_directions, ways_to_keep_more
 from fairpca.summaries.base import Floats, Mask
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 
@@ -26,9 +26,15 @@ class ContrastedProjection(SummaryProjection):
     `pos_label`.
     """
 
-    _remedy: ClassVar[str] = "combine groups"
-    """What to do, beside asking for fewer components, when no directions are left."""
     pos_label: Any
+
+    def _way(self) -> str:
+        """Say which parameter of its own would leave more directions; nothing where none would."""
+        return ""
+
+    def _ways(self, seen: SummarisedRows) -> str:
+        levels = (len(seen.moments.levels(name)) for name in seen.attributes)
+        return ways_to_keep_more(levels, own=self._way())
 
     def _check_shared_parameters(self) -> None:
         super()._check_shared_parameters()
@@ -72,7 +78,7 @@ class ContrastedProjection(SummaryProjection):
             limit - removed,
             removed,
             f"X has n_samples={seen.n_rows} and n_features={d}, so at most {limit} directions",
-            self._remedy,
+            self._ways(seen),
         )
         return n_components, min(limit, seen.moments.n_features) - removed
 
@@ -83,10 +89,12 @@ class ContrastedProjection(SummaryProjection):
             check_no_underflow(seen.rows.X, total)
         return total
 
-    def _varied(self, variances: Floats, rounding: Floats, removed: int) -> Mask:
+    def _varied(
+        self, seen: SummarisedRows, variances: Floats, rounding: Floats, removed: int
+    ) -> Mask:
         """Return which components to keep: of "all" those with variance; else all, and warn."""
         varied = variances > rounding
         kept = varied if self.n_components is None and varied.any() else np.ones_like(varied)
         empty = int(np.sum(kept & ~varied))
-        warn_without_variance(empty, int(kept.sum()), removed, remedy=self._remedy)
+        warn_without_variance(empty, int(kept.sum()), removed, self._ways(seen))
         return kept

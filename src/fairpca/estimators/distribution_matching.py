@@ -34,6 +34,7 @@ from fairpca.solvers.mmd_matching import MatchingProblem
 from fairpca.solvers.mmd_ranks import search_over_ranks
 from fairpca.solvers.mmd_search import ROUGH, SearchResult, Start, finish_exactly, no_worse
 from fairpca.solvers.repms import repms_from_starts
+from fairpca.solvers.room import check_enough_directions, ways_to_keep_more
 
 __all__ = ["DistributionMatchingPCA"]
 
@@ -307,7 +308,7 @@ class DistributionMatchingPCA(LinearProjection):
         setup = MatchingSetup.of(rows)
         if setup is None:
             raise ValueError(explain_nonfinite(rows.X, self._names()))
-        return setup.narrowed(self._count(setup, rows.X.shape))
+        return setup.narrowed(self._count(setup, rows))
 
     def _fit_setup(
         self, rows: CheckedRows, setup: MatchingSetup, known: tuple[Start, ...]
@@ -340,17 +341,18 @@ class DistributionMatchingPCA(LinearProjection):
                 f"n_init must be 'auto' or a whole number of at least 0; got {self.n_init!r}."
             )
 
-    def _count(self, setup: MatchingSetup, shape: tuple[int, int]) -> int:
+    def _count(self, setup: MatchingSetup, rows: CheckedRows) -> int:
         n_components = check_n_components(self.n_components)
-        n, d = shape
+        n, d = rows.X.shape
         removed = len(setup.mean_difference)
         available = min(n, d) - removed
-        if available < (n_components if isinstance(n_components, int) else 1):
-            raise ValueError(
-                f"n_components={n_components!r} is more than the {available} directions in which "
-                f"the groups' means agree: X has n_samples={n} and n_features={d}, and means "
-                f"differ along {removed}. Ask for fewer components."
-            )
+        check_enough_directions(
+            n_components,
+            available,
+            removed,
+            f"X has n_samples={n} and n_features={d}, so at most {min(n, d)} directions",
+            ways_to_keep_more(len(attribute.levels) for attribute in rows.groups.attributes),
+        )
         if isinstance(n_components, int):
             return n_components
         return len(setup.moment_matching(n_components))

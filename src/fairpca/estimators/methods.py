@@ -38,7 +38,7 @@ def _without_means(counts: Iterable[int]) -> Iterable[Trial]:
 
 def _streams(facts: Facts) -> Iterable[Trial]:
     for solver in ("sketch", "power"):
-        for m in facts.counts:
+        for m in facts.counts or (0,):
             parameters = {"n_unfair": m, "solver": solver}
             yield Trial(f"{solver} m={m}", parameters, f"streaming, {solver}")
 

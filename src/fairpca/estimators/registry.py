@@ -58,8 +58,10 @@ class Facts:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The values of m: those asked for, or a twentieth of the features, at most 10."""
-        return self.n_unfair or (max(1, min(10, self.n_features // 20, self.most_unfair)),)
+        """The values of m above 0: those asked for, or a twentieth of the features, at most 10."""
+        if self.n_unfair:
+            return tuple(m for m in self.n_unfair if m)
+        return (max(1, min(10, self.n_features // 20, self.most_unfair)),)
 
     @property
     def ladder(self) -> tuple[int, ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.base import CheckedRows, LinearProjection, check_enough_directions, dtype_of
+from fairpca.estimators.base import CheckedRows, LinearProjection, dtype_of
 from fairpca.estimators.parameters import check_n_components
 from fairpca.solvers.moment_matching import (
     Difference,
@@ -18,6 +18,7 @@ from fairpca.solvers.moment_matching import (
     constrained_components,
     difference_eigenvectors,
 )
+from fairpca.solvers.room import check_enough_directions, ways_to_keep_more
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.contrasts import Contrast
 
@@ -75,9 +76,11 @@ class SubspaceRemoval(LinearProjection):
     Subclasses find the subspace and call `_keep`.
     """
 
-    _remedy: ClassVar[str] = "lower n_unfair"
-    """What to do, beside asking for fewer components, when no directions are left."""
     n_components: int | float | None
+
+    def _way(self) -> str:
+        """Say which parameter of its own would leave more directions; nothing where none would."""
+        return ""
 
     def _keep(
         self,
@@ -93,13 +96,19 @@ class SubspaceRemoval(LinearProjection):
         n, d = rows.X.shape
         exact = strength == 1
         available = min(n, d) - (len(unfair) if exact else 0)
+        ways = ways_to_keep_more(
+            (len(attribute.levels) for attribute in rows.groups.attributes),
+            n_unfair=getattr(self, "n_unfair", 0),
+            strength=hasattr(self, "strength"),
+            own=self._way(),
+        )
         n_components = check_n_components(self.n_components)
         check_enough_directions(
             n_components,
             available,
             len(unfair) if exact else 0,
             f"X has n_samples={n} and n_features={d}, so at most {min(n, d)} directions",
-            self._remedy,
+            ways,
         )
         covariance = moments.covariance(ddof=1)
         result = constrained_components(
@@ -125,14 +134,14 @@ class SubspaceRemoval(LinearProjection):
         if exact:
             empty = variances <= result.certificate["variance_rounding"]
             variances[empty] = 0.0
-            warn_without_variance(int(empty.sum()), len(empty), len(unfair), remedy=self._remedy)
+            warn_without_variance(int(empty.sum()), len(empty), len(unfair), ways)
         self.solver_ = summary.solver
         self.unfair_subspace_ = summary.lift(unfair).astype(dtype_of(rows.X))
         self.constraint_violation_ = result.certificate["constraint_violation"]
         return self._store(rows, components, mean, variances, covariance.trace())
 
 
-def warn_without_variance(empty: int, total: int, removed: int, *, remedy: str) -> None:
+def warn_without_variance(empty: int, total: int, removed: int, ways: str) -> None:
     """Warn of components along which the data do not vary: their values are rounding errors.
 
     Where nothing is removed that is as in any PCA, and no harm.
@@ -142,6 +151,5 @@ def warn_without_variance(empty: int, total: int, removed: int, *, remedy: str) 
             f"{empty} of {total} components hold no variance: once the {removed} directions that "
             f"tell the groups apart are removed, the data do not vary along more than "
             f"{total - empty}. What is left is rounding error, which may itself tell the groups "
-            f"apart. Ask for fewer components, or {remedy} (it counts for each comparison of "
-            "groups)."
+            f"apart. Ask for fewer components{f', or {ways}' if ways else ''}."
         )

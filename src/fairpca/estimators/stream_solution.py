@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.base import as_generator, check_enough_directions
+from fairpca.estimators.base import as_generator
 from fairpca.estimators.moment_matching import unfair_per_contrast
 from fairpca.estimators.parameters import check_n_components, is_count
 from fairpca.estimators.removal import warn_without_variance
 from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
 from fairpca.solvers.result import SolverResult
+from fairpca.solvers.room import check_enough_directions, ways_to_keep_more
 from fairpca.summaries.base import Floats
 from fairpca.summaries.contrasts import one_versus_rest
 from fairpca.summaries.moments import GroupMoments
@@ -63,7 +64,10 @@ def solve_summary(
         if held < limit:
             limit, why = held, f"the sketch holds {held} directions (raise sketch_size)"
     k = check_n_components(model.n_components)
-    check_enough_directions(k, limit - len(unfair), len(unfair), why)
+    ways = ways_to_keep_more(
+        (len(summary.levels(name)) for name in attributes), n_unfair=model.n_unfair
+    )
+    check_enough_directions(k, limit - len(unfair), len(unfair), why, ways)
     result = constrained_components(
         summary.covariance(),
         k,
@@ -80,7 +84,7 @@ def solve_summary(
         )
     variances = np.asarray(result.certificate["explained_variance"])
     empty = int(np.sum(variances <= result.certificate["variance_rounding"]))
-    warn_without_variance(empty, len(variances), len(unfair), remedy="lower n_unfair")
+    warn_without_variance(empty, len(variances), len(unfair), ways)
     return unfair, result
 
 

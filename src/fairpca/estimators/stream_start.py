@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairpca.data.sizes import parse_bytes
-from fairpca.estimators.base import CheckedRows, as_generator, check_enough_directions, dtype_of
+from fairpca.estimators.base import CheckedRows, as_generator, dtype_of
 from fairpca.estimators.moment_matching import check_n_unfair, unfair_per_attribute
 from fairpca.estimators.parameters import (
     check_choice,
@@ -17,6 +17,7 @@ from fairpca.estimators.parameters import (
     is_count,
 )
 from fairpca.solvers.noisy_power import NoisyPower, PowerSettings
+from fairpca.solvers.room import check_enough_directions
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.stream import SummaryStream

@@ -5,21 +5,27 @@ Plain PCA is fitted on a random part of the rows, both are measured on the other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from fairpca.data.encoder import TableEncoder
-from fairpca.data.groups import encode_groups
+from fairpca.data.giveaways import warn_of_giveaways
 from fairpca.data.roles import TableParts, check_attributes
 from fairpca.data.source import check_columns
 from fairpca.estimators.methods import METHODS, PLAIN
 from fairpca.estimators.persistence import Model
 from fairpca.report.comparison import Progress, described
 from fairpca.report.result import Comparison, MethodResult, Settings
-from fairpca.report.splits import check_sizes, collected_warnings, split_bench, two_classes
+from fairpca.report.splits import (
+    check_sizes,
+    collected_warnings,
+    groups_of,
+    split_bench,
+    two_classes,
+)
 
 __all__ = ["audit"]
 
@@ -34,6 +40,7 @@ def audit(
     title: str = "table",
     remarks: Sequence[str] = (),
     progress: Progress | None = None,
+    words: Callable[[Any], str] = str,
 ) -> Comparison:
     """Judge a fitted model on a table.
 
@@ -53,6 +60,8 @@ def audit(
         Notes on how the table was read.
     progress : callable, optional
         Told the share that is done and what comes next.
+    words : callable
+        Writes a warning as those who read the result would set what it advises.
 
     Returns
     -------
@@ -87,7 +96,7 @@ def audit(
             "Measure model.estimator.transform(X) with fairpca.metrics."
         )
     tell = progress or (lambda share, text: None)
-    with collected_warnings() as notes:
+    with collected_warnings(words) as notes:
         n_components = _n_components(model.estimator)
         given = settings or Settings()
         chosen = replace(
@@ -113,9 +122,10 @@ def _judged(
     check_columns(used, table.column_names, "the table")
     parts = replace(parts, features=table.select(used))
     check_attributes(parts)
-    groups = encode_groups(parts.sensitive, n_samples=table.num_rows)
+    groups = groups_of(parts, settings)
     check_sizes(groups, table.num_rows, settings)
     label = two_classes(parts, settings.pos_label)
+    warn_of_giveaways(parts, categorical=encoder.categorical, positive=settings.pos_label)
     bench, names, test = split_bench(parts, groups, label, encoder, settings, fitted=True)
     tell(0.1, "plain PCA")
     (trial,), _ = PLAIN.trials(bench.facts(groups))

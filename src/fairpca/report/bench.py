@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.data.sampling import balanced_sample
+from fairpca.data.warn import warn_caller
 from fairpca.estimators.methods import PLAIN
 from fairpca.estimators.registry import Facts, Method, Trial
 from fairpca.metrics import (
@@ -30,6 +31,8 @@ from fairpca.report.result import MethodResult, Settings
 from fairpca.report.timed_fit import timed_fit
 
 __all__ = ["N_PERMUTATIONS", "Bench", "Part"]
+
+T = TypeVar("T")
 
 N_PERMUTATIONS = 499
 SHOWN_ROWS = 1_000
@@ -64,7 +67,8 @@ class Bench:
         groups = encode_groups(test.sensitive, n_samples=len(test.X))
         self.measured = balanced_sample(groups, settings.max_samples, settings.seed)
         self.shown = self.measured[:SHOWN_ROWS]
-        plain = PLAIN.build({}, n_components=settings.n_components).fit(train.X)
+        plain = settings.build(PLAIN, {}).fit(train.X)
+        self.n_components = int(plain.n_components_)
         self.bandwidth = median_bandwidth(
             plain.transform(train.X), max_pairs=2_000_000, random_state=settings.seed
         )
@@ -77,7 +81,7 @@ class Bench:
     def facts(self, groups: Groups) -> Facts:
         """Return what the settings that are tried depend on."""
         return Facts(
-            self.settings.n_components,
+            self.n_components,
             self.train.X.shape[1],
             self._rank,
             sum(1 if len(a.levels) == 2 else len(a.levels) for a in groups.attributes),
@@ -97,13 +101,7 @@ class Bench:
             further=further,
         )
         try:
-            model = method.build(
-                trial.parameters,
-                n_components=settings.n_components,
-                criterion=settings.criterion,
-                pos_label=settings.pos_label,
-                random_state=settings.seed,
-            )
+            model = settings.build(method, trial.parameters)
         except ImportError as error:
             return replace(empty, problem=str(error))
         rows = (self.train.X, self.train.label, self.train.sensitive)
@@ -118,7 +116,10 @@ class Bench:
 
     @property
     def _rows_by_rank(self) -> dict[str, tuple[NDArray[np.float64], dict[str, NDArray[Any]]]]:
-        rows = slice(self.settings.max_samples)  # of rows in random order
+        known = encode_groups(
+            self.train.sensitive, n_samples=len(self.train.X), missing="unlabelled", min_groups=None
+        ).labelled
+        rows = np.flatnonzero(known)[: self.settings.max_samples]  # of rows in random order
         of_train = {name: labels[rows] for name, labels in self.train.sensitive.items()}
         of_test = {name: labels[self.measured] for name, labels in self.test.sensitive.items()}
         return {
@@ -132,7 +133,11 @@ class Bench:
         models = list(self._longer_and_longer(method, trial, problems))
         if not models:
             return None
-        return rank_curves(trial.label, models, self._rows_by_rank, problem=" ".join(problems))
+        try:
+            return rank_curves(trial.label, models, self._rows_by_rank, problem=" ".join(problems))
+        except ValueError as error:
+            warn_caller(f"losses by number of components are left out: {error}")
+            return None
 
     def _longer_and_longer(
         self, method: Method, trial: Trial, problems: list[str]
@@ -141,7 +146,7 @@ class Bench:
         most = min(self.settings.n_ranks, self._rank)
         limit = self.settings.time_limit if method.slow else None
         for r in (most,) if method.nested else range(1, most + 1):
-            model = method.build(trial.parameters, n_components=r, random_state=self.settings.seed)
+            model = self.settings.build(method, trial.parameters, n_components=r)
             rows = (self.train.X, self.train.label, self.train.sensitive)
             fitted = timed_fit(model, *rows, limit=limit)
             if fitted.problem:
@@ -164,7 +169,8 @@ class Bench:
 
     def _criterion_options(self, method: Method) -> tuple[str, ...]:
         settings = self.settings
-        if settings.criterion == "demographic_parity" or "criterion" not in method.parameters():
+        told = method is not PLAIN and "criterion" in method.parameters()
+        if settings.criterion == "demographic_parity" or not told:
             return ()
         words: tuple[str, ...] = ("--criterion", settings.criterion)
         if settings.pos_label is not None:
@@ -177,17 +183,30 @@ class Bench:
         Z = np.asarray(model.transform(X))
         removed = getattr(model, "unfair_subspace_", np.empty((0, X.shape[1])))
         components = getattr(model, "components_", np.empty((0, 0)))
-        result = replace(result, projection=Z[self.shown], removed=removed, n_removed=len(removed))
+        result = replace(
+            result,
+            projection=Z[self.shown],
+            removed=removed,
+            n_removed=len(removed),
+            n_components=Z.shape[1],
+        )
         if not _orthonormal(components, X.shape[1]):
             share, remark = _share_of_coordinates(components, Z, X)
             remark = f"{result.remark} {remark}".strip()
             found = self._measured(replace(result, variance_ratio=share, remark=remark), model, Z)
             return replace(found, mmd_squared=np.nan, p_value=np.nan) if np.isnan(share) else found
         variance = explained_variance_ratio(X, components)
+        blank: list[str] = []
+        lost = _measure(
+            blank,
+            "losses of groups",
+            lambda: group_reconstruction_error(X, model, sensitive, per="variance"),
+        )
         result = replace(
             result,
             variance_ratio=variance,
-            reconstruction=group_reconstruction_error(X, model, sensitive, per="variance"),
+            reconstruction=lost,
+            blank=tuple(blank),
             components=components,
             communalities=communalities(Z, components, X),
         )
@@ -200,19 +219,33 @@ class Bench:
         seed = self.settings.seed
         Z_measured = Z[self.measured]
         s_measured = {k: v[self.measured] for k, v in self.test.sensitive.items()}
-        test = mmd_permutation_test(
-            Z_measured,
-            s_measured,
-            bandwidth=self.bandwidth,
-            n_permutations=N_PERMUTATIONS,
-            random_state=seed,
+        blank = list(result.blank)
+        test = _measure(
+            blank,
+            "MMD²",
+            lambda: mmd_permutation_test(
+                Z_measured,
+                s_measured,
+                bandwidth=self.bandwidth,
+                n_permutations=N_PERMUTATIONS,
+                random_state=seed,
+            ),
         )
+        leakage = _measure(
+            blank,
+            "leakage",
+            lambda: attribute_leakage(Z_measured, s_measured, random_state=seed),
+        )
+        judged = _measure(blank, "accuracy and Δ", lambda: self._downstream(model, Z))
+        if judged is not None and np.isnan(judged.equal_opportunity_difference):
+            blank.append("Δ_EOP: a group has no held-out row with the positive label.")
         return replace(
             result,
-            mmd_squared=test.statistic,
-            p_value=test.p_value,
-            leakage=attribute_leakage(Z_measured, s_measured, random_state=seed),
-            downstream=self._downstream(model, Z),
+            mmd_squared=np.nan if test is None else test.statistic,
+            p_value=np.nan if test is None else test.p_value,
+            leakage=leakage or {},
+            downstream=judged,
+            blank=tuple(blank),
         )
 
     def _why_empty(self, result: MethodResult) -> str:
@@ -244,10 +277,27 @@ class Bench:
         values, counts = np.unique(self.train.label.astype(str), return_counts=True)
         return float(np.mean(self.test.label.astype(str) == values[np.argmax(counts)]))
 
+    def _rows_to_learn_label(self, label: NDArray[Any]) -> NDArray[np.intp]:
+        """Return training rows for the classifier: in random order, with both labels.
+
+        Raises
+        ------
+        ValueError
+            If all training rows have the same label.
+        """
+        names = label.astype(str)
+        if len(set(names)) < 2:
+            raise ValueError(f"all {len(names)} training rows have the label {names[0]!r}.")
+        rows = np.arange(len(names))[: self.settings.max_samples]
+        if len(set(names[rows])) < 2:
+            labels = encode_groups({"label": names}, n_samples=len(names))
+            rows = balanced_sample(labels, self.settings.max_samples, self.settings.seed)
+        return rows
+
     def _downstream(self, model: Any, Z_test: NDArray[np.float64]) -> DownstreamResult | None:
         if self.train.label is None:
             return None
-        rows = slice(self.settings.max_samples)  # of rows in random order
+        rows = self._rows_to_learn_label(self.train.label)
         return downstream(
             np.asarray(model.transform(self.train.X[rows])),
             self.train.label[rows],
@@ -257,6 +307,15 @@ class Bench:
             pos_label=self.settings.pos_label,
             random_state=self.settings.seed,
         )
+
+
+def _measure(blank: list[str], what: str, measure: Callable[[], T]) -> T | None:
+    """Return a measure, or None where these rows do not have what it needs; `blank` is told why."""
+    try:
+        return measure()
+    except ValueError as error:
+        blank.append(f"{what}: {error}")
+        return None
 
 
 def _unproved(model: Any) -> list[str]:

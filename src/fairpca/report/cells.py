@@ -214,9 +214,22 @@ COLUMNS = (
 )
 
 
+COUNT = Column(
+    "n_components",
+    "components",
+    "How many components the method keeps.",
+    lambda r: r.n_components or math.nan,
+    "{:.0f}",
+    0,
+    "components",
+)
+"""Shown where methods may differ in it."""
+
+
 def columns_of(comparison: Comparison) -> tuple[Column, ...]:
     """Return the columns that this comparison has numbers for."""
-    return tuple(c for c in COLUMNS if comparison.label is not None or not c.needs_label)
+    found = tuple(c for c in COLUMNS if comparison.label is not None or not c.needs_label)
+    return found if isinstance(comparison.settings.n_components, int) else (COUNT, *found)
 
 
 def headlines(comparison: Comparison) -> list[str]:
@@ -226,11 +239,29 @@ def headlines(comparison: Comparison) -> list[str]:
     if len(comparison.group_counts) > 1 and measured:
         shown = ", ".join(f"{m.name} {m.worst_attribute}" for m in measured)
         lines.append(f"The leakage shown is of the attribute that is told best: {shown}.")
+    lines += _blanks(comparison)
     if not math.isnan(comparison.majority_accuracy):
         lines.append(
             "Always naming the most frequent label has accuracy "
             f"{comparison.majority_accuracy:.3f}."
         )
+    return lines
+
+
+def _blanks(comparison: Comparison) -> list[str]:
+    """Say which measures are blank, of how many splits, and why; once for all methods alike."""
+    methods_of: dict[tuple[str, int], list[str]] = {}
+    measured = [m for m in comparison.methods if not m.problem]
+    for method in measured:
+        for reason, count in method.blanks.items():
+            methods_of.setdefault((reason, count), []).append(method.name)
+    lines = []
+    for (reason, count), names in methods_of.items():
+        what, _, why = reason.partition(": ")
+        several = comparison.settings.repeats > 1
+        of = f" of {count} of {comparison.settings.repeats} splits" if several else ""
+        whose = "" if len(names) == len(measured) else f" for {', '.join(names)}"
+        lines.append(f"Left blank{of}: {what}{whose}, since {why}")
     return lines
 
 
@@ -244,6 +275,7 @@ def to_table(comparison: Comparison) -> pa.Table:
         "method": [m.name for m in methods],
         "family": [m.method for m in methods],
         "series": [m.series for m in methods],
+        "n_components": [m.n_components for m in methods],
         "n_removed": [m.n_removed for m in methods],
     }
     for column in columns_of(comparison):
@@ -262,8 +294,18 @@ def to_table(comparison: Comparison) -> pa.Table:
             data[key] = [None if math.isnan(v) else v for v in numbers]
         data["meets_target"] = [None if c is None or c.problem else c.met for c in chosen]
     data["problem"] = [m.problem or None for m in methods]
-    data["remark"] = [m.remark or None for m in methods]
+    data["remark"] = [_remark(m) or None for m in methods]
     return pa.table(data)
+
+
+def _remark(method: MethodResult) -> str:
+    splits = 1 + len(method.others)
+    several = splits > 1
+    blanks = (
+        f"Left blank{f' of {n} of {splits} splits' if several else ''}: {reason}"
+        for reason, n in method.blanks.items()
+    )
+    return " ".join(filter(None, [method.remark, *blanks]))
 
 
 def _or_none(value: float) -> float | None:

@@ -134,13 +134,7 @@ def _choose(
 
 
 def _model(method: Method, trial: Trial, settings: Settings) -> Any:
-    model = method.build(
-        trial.parameters,
-        n_components=settings.n_components,
-        criterion=settings.criterion,
-        pos_label=settings.pos_label,
-        random_state=settings.seed,
-    )
+    model = settings.build(method, trial.parameters)
     return _Limited(model, settings.time_limit) if method.slow and settings.time_limit else model
 
 
@@ -150,6 +144,11 @@ class _Limited(BaseEstimator):  # type: ignore[misc]
     def __init__(self, estimator: Any, limit: float | None = None) -> None:
         self.estimator = estimator
         self.limit = limit
+
+    @property
+    def missing_groups(self) -> Any:
+        """What a search asks of its last step."""
+        return getattr(self.estimator, "missing_groups", "error")
 
     def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:
         fitted = timed_fit(clone(self.estimator), X, y, sensitive_features, limit=self.limit)

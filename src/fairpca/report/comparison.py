@@ -16,7 +16,8 @@ from sklearn.base import clone
 
 from fairpca.data.columns import as_table, count_missing
 from fairpca.data.encoder import TableEncoder
-from fairpca.data.groups import Groups, encode_groups
+from fairpca.data.giveaways import warn_of_giveaways
+from fairpca.data.groups import Groups, sorted_labels
 from fairpca.data.roles import TableParts, assign_roles, check_attributes, split_table
 from fairpca.data.unseen import describe_filled
 from fairpca.data.warn import warn_caller
@@ -30,6 +31,7 @@ from fairpca.report.result import Comparison, MethodResult, Settings
 from fairpca.report.splits import (
     check_sizes,
     collected_warnings,
+    groups_of,
     split_bench,
     split_rows,
     two_classes,
@@ -66,7 +68,7 @@ def compare(
     sensitive : sequence of str
         Sensitive columns, or comparisons such as ``"age>=25"``. They are no features.
     label : str, optional
-        The column to predict; no feature either.
+        The column to predict, or a comparison such as ``"score>=0.3"``; no feature either.
     drop : sequence of str
         Further columns to leave out.
     keep_sensitive : bool
@@ -84,6 +86,11 @@ def compare(
     ------
     ValueError
         If a column is unknown or cannot be used, or a group is too small to be measured.
+
+    Warns
+    -----
+    AdviceWarning
+        Of features that tell a group or the label without error, by name.
 
     Examples
     --------
@@ -117,16 +124,18 @@ def compare_parts(
     remarks: Sequence[str] = (),
     jobs: int = 1,
     progress: Progress | None = None,
+    words: Callable[[Any], str] = str,
 ) -> Comparison:
     """Compare on a table that has been taken apart; parameters as in `compare`.
 
     `arguments` are the table and roles as `fairpca fit` takes them, to show how to fit each method;
     `remarks` are notes on how the table was read; `progress` is told the share that is done and the
-    method that comes next. With several `jobs` methods are fitted and measured in so many processes
-    of one thread each, but for those under the time limit, which have one of their own already.
+    method that comes next; `words` writes a warning for those who will read it. With several `jobs`
+    methods are fitted and measured in so many processes of one thread each, but for those under the
+    time limit, which have one of their own already.
     """
     settings = settings or Settings()
-    with collected_warnings() as notes:
+    with collected_warnings(words) as notes:
         found = _compare(
             parts, clone(encoder or TableEncoder()), settings, title, progress, n_processes(jobs)
         )
@@ -143,9 +152,15 @@ def _compare(
 ) -> Comparison:
     check_attributes(parts)
     encoder.check(parts.features)
-    groups = encode_groups(parts.sensitive, n_samples=parts.features.num_rows)
+    groups = groups_of(parts, settings)
     check_sizes(groups, parts.features.num_rows, settings)
     label = two_classes(parts, settings.pos_label)
+    warn_of_giveaways(
+        parts,
+        categorical=encoder.categorical,
+        positive=settings.pos_label,
+        passed_over=parts.roles.sensitive_columns,
+    )
     benches = (
         split_bench(parts, groups, label, encoder, replace(settings, seed=settings.seed + repeat))
         for repeat in range(settings.repeats)
@@ -195,11 +210,13 @@ def described(
     filled = {name: n for name, n in counts if n}
     if filled:
         warn_caller(describe_filled(filled))
-    found = next((m.downstream for m in methods if m.downstream is not None), None)
+    positive = bench.settings.pos_label
+    if positive is None and parts.label is not None:  # as `downstream` has it
+        positive = sorted_labels(set(parts.label.tolist()))[-1]
     return Comparison(
         title="",
         methods=tuple(methods),
-        settings=replace(bench.settings, pos_label=None if found is None else found.pos_label),
+        settings=replace(bench.settings, pos_label=positive),
         n_train=len(bench.train.X),
         n_test=len(bench.test.X),
         n_measured=len(bench.measured),
@@ -237,7 +254,7 @@ def _training_table(
     settings: Settings,
 ) -> TrainingTable:
     """Return the training rows of the first split, before they are encoded."""
-    train, _ = split_rows(groups, settings)
+    train, _ = split_rows(groups, label, settings)
     sensitive = {name: values[train] for name, values in parts.sensitive.items()}
     rows = TrainingTable(
         parts.features.take(train), sensitive, None if label is None else label[train], encoder

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.estimators.methods import DEFAULT
+from fairpca.estimators.registry import Method
 from fairpca.metrics import DownstreamResult, GroupMeasure, LeakageScore
 from fairpca.model_selection import Target
 from fairpca.report.by_rank import RankCurves
@@ -28,8 +30,8 @@ class Settings:
 
     Parameters
     ----------
-    n_components : int
-        k, the same for every method.
+    n_components : int, float or None
+        k, the same for every method; or, as of the estimators, a share of the variance, or None.
     n_unfair : tuple of int
         m, for each of which the covariance variants are fitted; by default one that suits the
         number of features.
@@ -58,9 +60,11 @@ class Settings:
     target : Target or None
         Show of each method the setting that keeps most variance at this target, chosen by
         cross-validation of training rows.
+    missing_groups : {"error", "unlabelled"}
+        As of the estimators; rows without a label are not measured on.
     """
 
-    n_components: int = 2
+    n_components: int | float | None = 2
     n_unfair: tuple[int, ...] = ()
     max_mmd: float = 1e-3
     criterion: str = "demographic_parity"
@@ -74,6 +78,19 @@ class Settings:
     n_ranks: int = 8
     time_limit: float | None = 120.0
     target: Target | None = None
+    missing_groups: Literal["error", "unlabelled"] = "error"
+
+    def build(self, method: Method, parameters: Mapping[str, Any], **own: Any) -> Any:
+        """Return the unfitted estimator of a method, with what all methods share."""
+        plain = method.aim == "reference"
+        shared = {
+            "n_components": self.n_components,
+            "criterion": "demographic_parity" if plain else self.criterion,
+            "pos_label": None if plain else self.pos_label,
+            "missing_groups": self.missing_groups,
+            "random_state": self.seed,
+        }
+        return method.build(parameters, **{**shared, **own})
 
 
 @dataclass(frozen=True)
@@ -154,6 +171,10 @@ class MethodResult:
         The same on the further splits, without projections and components.
     chosen : ChosenSetting or None
         How the setting was chosen, where there is a target.
+    n_components : int
+        Components kept; 0 where it could not be fitted.
+    blank : tuple of str
+        Why measures are NaN or None that others may have.
     """
 
     name: str
@@ -178,6 +199,8 @@ class MethodResult:
     communalities: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     others: tuple[MethodResult, ...] = ()
     chosen: ChosenSetting | None = None
+    n_components: int = 0
+    blank: tuple[str, ...] = ()
 
     def figures_only(self) -> MethodResult:
         """Return the measures without the arrays, which would be large for many splits."""
@@ -185,6 +208,11 @@ class MethodResult:
         return replace(
             self, projection=empty, components=empty, removed=empty, communalities=np.empty(0)
         )
+
+    @property
+    def blanks(self) -> dict[str, int]:
+        """Why measures are blank, and on how many splits."""
+        return dict(Counter(why for split in (self, *self.others) for why in split.blank))
 
     def auc(self, *classifiers: str) -> float:
         """Return the best area under the ROC curve over attributes and the given classifiers."""
@@ -268,10 +296,19 @@ class Comparison:
         """The methods without the further points of the frontier."""
         return tuple(method for method in self.methods if not method.further)
 
+    @property
+    def components_words(self) -> str:
+        """How many components the methods have."""
+        k = self.settings.n_components
+        if isinstance(k, int):
+            return f"{k} components"
+        return "all fair components" if k is None else f"components for {k:g} of the variance"
+
     def fit_command(self, method: MethodResult) -> str:
         """Return the command line that fits a method to all rows, empty where it cannot be."""
         if not self.arguments or method.problem:
             return ""
-        count = ("--n-components", str(self.settings.n_components))
+        k = self.settings.n_components
+        count = ("--n-components", "all" if k is None else str(k))
         words = (*self.arguments, *count, *method.options, "--output", "model.fairpca")
         return "fairpca fit " + shlex.join(words)

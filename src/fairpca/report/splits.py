@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,13 +14,21 @@ from sklearn.model_selection import train_test_split
 
 from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.encoder import TableEncoder
-from fairpca.data.groups import Groups
+from fairpca.data.groups import Groups, encode_groups
 from fairpca.data.roles import TableParts
 from fairpca.data.warn import warn_caller
+from fairpca.estimators.parameters import check_choice, check_n_components
 from fairpca.report.bench import Bench, Part
 from fairpca.report.result import Settings
 
-__all__ = ["check_sizes", "collected_warnings", "split_bench", "split_rows", "two_classes"]
+__all__ = [
+    "check_sizes",
+    "collected_warnings",
+    "groups_of",
+    "split_bench",
+    "split_rows",
+    "two_classes",
+]
 
 MIN_GROUP_ROWS = 10
 
@@ -36,9 +44,16 @@ def split_bench(
 ) -> tuple[Bench, tuple[str, ...], NDArray[np.intp]]:
     """Split the rows; return the bench, the encoded columns' names and the held-out rows.
 
-    The encoder is fitted on the training rows, unless it is `fitted` already.
+    The encoder is fitted on the training rows, unless it is `fitted` already. Rows without a label
+    of some attribute may train, but are not measured on.
     """
-    train, test = split_rows(groups, settings)
+    train, test = split_rows(groups, label, settings)
+    test = test[groups.labelled[test]]
+    if not len(test):
+        raise ValueError(
+            "no held-out row has a label of every sensitive attribute. Use fewer attributes, fill "
+            "in labels, or hold out more rows."
+        )
     if not fitted:
         encoder = clone(encoder).fit(parts.features.take(train))
 
@@ -49,6 +64,22 @@ def split_bench(
 
     names = tuple(encoder.get_feature_names_out().tolist())
     return Bench(part(train), part(test), settings), names, test
+
+
+def groups_of(parts: TableParts, settings: Settings) -> Groups:
+    """Return the groups of a table's rows; warn of rows without a label, where they may be."""
+    check_choice("missing_groups", settings.missing_groups, ("error", "unlabelled"))
+    groups = encode_groups(
+        parts.sensitive, n_samples=parts.features.num_rows, missing=settings.missing_groups
+    )
+    for attribute in groups.attributes:
+        n_missing = int(np.count_nonzero(attribute.codes < 0))
+        if n_missing:
+            warn_caller(
+                f"{n_missing} rows have no label of {attribute.name!r}: they count for the "
+                "variance of training rows, are in no group, and are not measured on."
+            )
+    return groups
 
 
 def two_classes(parts: TableParts, positive: Any) -> NDArray[Any] | None:
@@ -73,27 +104,44 @@ def two_classes(parts: TableParts, positive: Any) -> NDArray[Any] | None:
     return np.array([v if v == positive else rest for v in parts.label.tolist()], dtype=object)
 
 
-def split_rows(groups: Groups, settings: Settings) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Split rows at random, with the same share of every group in both parts where possible."""
+def split_rows(
+    groups: Groups, label: NDArray[Any] | None, settings: Settings
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Split rows at random, with the same share of every group and label in both parts.
+
+    Where cells of group and label are too many for the rows, only groups are held in proportion, or
+    nothing.
+    """
+    n = groups.n_samples
+    n_test = round(settings.test_size * n)
+    most = min(n_test, n - n_test)
     cells, _ = groups.joint()
-    counts = np.bincount(cells)
-    n_test = round(settings.test_size * len(cells))
-    balanced = counts.min() >= 2 and min(n_test, len(cells) - n_test) >= len(counts)
+    finer = []
+    if label is not None:
+        labels = np.unique(label.astype(str), return_inverse=True)[1].reshape(-1)
+        finer.append(_strata(cells * (labels.max() + 1) + labels, labels))
+    finer.append(_strata(cells, np.zeros(n, dtype=np.intp)))
+    stratify = next((found for found in finer if len(np.unique(found)) <= most), None)
     train, test = train_test_split(
-        np.arange(len(cells)),
-        test_size=settings.test_size,
-        random_state=settings.seed,
-        stratify=cells if balanced else None,
+        np.arange(n), test_size=settings.test_size, random_state=settings.seed, stratify=stratify
     )
     return train, test
+
+
+def _strata(cells: NDArray[np.intp], kinds: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Put cells of a single row together, by their kind first; what is left joins the largest."""
+    strata = cells.copy()
+    for wider in (cells.max() + 1 + kinds, np.full(len(cells), np.argmax(np.bincount(cells)))):
+        counts = np.bincount(strata)
+        strata = np.where(counts[strata] == 1, wider, strata)
+    return strata
 
 
 def check_sizes(groups: Groups, n_rows: int, settings: Settings) -> None:
     """Refuse settings that make no sense, and groups too small to be measured."""
     if not 0 < settings.test_size < 1:
         raise ValueError(f"test_size must be between 0 and 1, got {settings.test_size}.")
-    if settings.n_components < 1:
-        raise ValueError(f"n_components must be at least 1, got {settings.n_components}.")
+    check_n_components(settings.n_components)
     if settings.repeats < 1:
         raise ValueError(f"repeats must be at least 1, got {settings.repeats}.")
     if settings.max_samples < 100:
@@ -113,17 +161,17 @@ def check_sizes(groups: Groups, n_rows: int, settings: Settings) -> None:
 
 
 @contextmanager
-def collected_warnings() -> Iterator[list[str]]:
-    """Collect warnings once each, and issue them again at the end."""
+def collected_warnings(words: Callable[[Any], str] = str) -> Iterator[list[str]]:
+    """Collect warnings once each, as `words` has them, and issue them again at the end."""
     notes: list[str] = []
     issued: list[Any] = []
 
     def keep(message: Any, category: type[Warning], *args: Any, **kwargs: Any) -> None:
         if (
             not issubclass(category, DeprecationWarning | FutureWarning)
-            and str(message) not in notes
+            and words(message) not in notes
         ):
-            notes.append(str(message))
+            notes.append(words(message))
             issued.append(message)  # not its text alone: advice is worded by who shows it
 
     with warnings.catch_warnings():

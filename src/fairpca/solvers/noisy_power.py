@@ -24,6 +24,7 @@ from fairpca.solvers.moment_matching import rank_floor, span_of_directions
 from fairpca.solvers.power_settings import Comparison, PowerSettings
 from fairpca.solvers.power_state import Phase, PowerState, contrast_key
 from fairpca.solvers.result import SolverResult
+from fairpca.solvers.room import check_enough_directions, ways_to_keep_more
 from fairpca.summaries.base import Cells, Floats, split_into_cells
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.sketch import GroupSketch
@@ -231,12 +232,11 @@ class NoisyPower(PowerState):
             self.protected = {name: self.first.levels(name) for name in self.attributes}
         self.phase, self.n_blocks, self.block_rows, self.comparisons = "components", 0, 0, {}
         k, left = self.settings.n_components, self.n_features - len(self.unfair)
-        if k > left:
-            raise ValueError(
-                f"n_components={k} is more than the {left} directions left: there are "
-                f"{self.n_features} columns, and {len(self.unfair)} directions tell the groups "
-                f"apart. Ask for at most {left}, or lower n_unfair."
-            )
+        ways = ways_to_keep_more(
+            (len(levels) for levels in self.protected.values()), n_unfair=self.settings.n_unfair
+        )
+        why = f"X has {self.n_features} columns"
+        check_enough_directions(k, left, len(self.unfair), why, ways)
         self.V = self._start(k)
         if len(self.unfair):
             self.V = subtract_span(self.V, self.unfair)

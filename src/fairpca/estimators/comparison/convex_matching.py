@@ -187,7 +187,7 @@ class ConvexMatchingPCA(ContrastedProjection):
             )
             found = np.asarray(matched.certificate["explained_variance"])
             rounding = np.asarray(matched.certificate["variance_rounding"])
-            n_components = int(np.sum(self._varied(found, rounding, len(unfair))))
+            n_components = int(np.sum(self._varied(seen, found, rounding, len(unfair))))
         means = np.array([moments.mean(c.inside) - moments.mean(c.outside) for c in contrasts])
         differences = self._differences(seen, contrasts)
         covariance = moments.covariance().dense()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +97,8 @@ class CovarianceMatchingPCA(ContrastedProjection):
     (True, 3)
     """  # noqa: E501
 
-    _remedy: ClassVar[str] = "raise n_kept"
+    def _way(self) -> str:
+        return "" if self.n_kept is None else "raise n_kept"
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class CovarianceMatchingPCA(ContrastedProjection):
         )
         variances = np.asarray(result.certificate["explained_variance"])
         rounding = np.asarray(result.certificate["variance_rounding"])
-        kept = self._varied(variances, rounding, len(unfair))
+        kept = self._varied(seen, variances, rounding, len(unfair))
         components = seen.lift(result.components[kept])
         dtype = dtype_of(seen.rows.X)
         self._store_projection(components, seen.mean, variances[kept], total, dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
@@ -105,7 +105,8 @@ class INLP(RowErasure):
     (1, 5)
     """
 
-    _remedy: ClassVar[str] = "raise tol"
+    def _way(self) -> str:
+        return "raise tol"
 
     def __init__(
         self,

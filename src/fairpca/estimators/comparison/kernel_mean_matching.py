@@ -39,6 +39,7 @@ from fairpca.solvers.kernel_mean_matching import (
     landmark_components,
     landmark_features,
 )
+from fairpca.solvers.room import ways_to_keep_more
 from fairpca.summaries.base import Floats, split_into_cells
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.moments import GroupMoments
@@ -415,10 +416,15 @@ class KernelMeanMatchingPCA(LinearProjection):
         fair = found[0]
         k = len(fair.variances)
         if k < (self.n_components if isinstance(self.n_components, int | np.integer) else 1):
+            ways = ways_to_keep_more(
+                (len(attribute.levels) for attribute in rows.groups.attributes),
+                own="raise n_landmarks" if self.approximation_ == "nystroem" else "",
+            )
+            fewer = [f"ask for at most {k}"] if k else []
             raise ValueError(
                 f"n_components={self.n_components!r} is more than the {k} directions of feature "
-                "space along which the rows vary while their groups' means agree. Ask for fewer"
-                + (", or raise n_landmarks." if self.approximation_ == "nystroem" else ".")
+                "space along which the rows vary while their groups' means agree: "
+                f"{' or '.join([*fewer, *filter(None, [ways])]) or 'give more rows'}."
             )
         if not fair.converged:
             warn_caller(

@@ -168,7 +168,7 @@ class LEACE(ContrastedProjection):
         found = result.certificate
         variances = np.asarray(found["explained_variance"])
         rounding = np.asarray(found["variance_rounding"])
-        kept = self._varied(variances, rounding, len(unfair))
+        kept = self._varied(seen, variances, rounding, len(unfair))
         dtype = dtype_of(X)
         components = seen.lift(np.asarray(found["functionals"])[kept])
         axes = seen.lift(result.components[kept])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -113,7 +113,8 @@ class RLACE(RowErasure):
     (1, 5)
     """
 
-    _remedy: ClassVar[str] = "lower rank"
+    def _way(self) -> str:
+        return "lower rank" if self.rank is not None and self.rank > 1 else ""
 
     def __init__(
         self,

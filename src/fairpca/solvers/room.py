@@ -1,0 +1,80 @@
+"""How many directions are left beside those removed, and what would leave more of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+__all__ = ["check_enough_directions", "ways_to_keep_more"]
+
+
+def ways_to_keep_more(
+    n_levels: Iterable[int], *, n_unfair: Any = 0, strength: bool = False, own: str = ""
+) -> str:
+    """Say what would leave more directions, of what applies.
+
+    Parameters
+    ----------
+    n_levels : iterable of int
+        Groups of each attribute that is compared.
+    n_unfair : int or mapping of str to int
+        Directions of differing second moments asked for.
+    strength : bool
+        Whether the estimator can remove directions in part.
+    own : str
+        What only this estimator has.
+
+    Examples
+    --------
+    >>> ways_to_keep_more([2], n_unfair=3)
+    'lower n_unfair (it counts for each comparison of groups)'
+    >>> ways_to_keep_more([5, 2])
+    'merge rare groups or use fewer attributes'
+    """
+    levels = list(n_levels)
+    asked = n_unfair.values() if isinstance(n_unfair, Mapping) else [n_unfair]
+    ways = [own] if own else []
+    if any(asked):
+        ways.append("lower n_unfair (it counts for each comparison of groups)")
+    if any(n > 2 for n in levels):
+        ways.append("merge rare groups")
+    if len(levels) > 1:
+        ways.append("use fewer attributes")
+    if strength:
+        ways.append("set strength below 1")
+    return " or ".join(filter(None, [", ".join(ways[:-1]), *ways[-1:]]))
+
+
+def check_enough_directions(
+    n_components: Any, available: int, removed: int, why: str, ways: str = ""
+) -> None:
+    """Refuse to look for more components than there are fair directions.
+
+    Parameters
+    ----------
+    n_components : int, float or None
+        What was asked for.
+    available, removed : int
+        Directions that are left, and that were removed.
+    why : str
+        Where the number of all directions comes from.
+    ways : str
+        What would leave more; see `ways_to_keep_more`.
+
+    Raises
+    ------
+    ValueError
+        If no direction is left, or fewer than `n_components`.
+    """
+    if available < 1:
+        raise ValueError(
+            f"no direction is left: {why}, and all of them tell the groups apart. "
+            + (f"{ways[0].upper()}{ways[1:]}." if ways else "Give more columns, or more rows.")
+        )
+    if isinstance(n_components, int) and n_components > available:
+        apart = f", and {removed} of them tell the groups apart" if removed else ""
+        raise ValueError(
+            f"n_components={n_components} is more than the {available} directions left: "
+            f"{why}{apart}. Ask for at most {available}"
+            + (f", or {ways}." if removed and ways else ".")
+        )
