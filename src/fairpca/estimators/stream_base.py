@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from fairpca.data.array_library import to_numpy
 from fairpca.data.groups import level_array
-from fairpca.data.matrix import all_finite, explain_nonfinite
+from fairpca.data.matrix import explain_nonfinite
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, dtype_of
 from fairpca.estimators.stream_solution import solve_summary
@@ -137,27 +137,45 @@ class StreamEstimator(LinearProjection):
                 f"sensitive_features has the attributes {list(rows.groups.names)}; the first batch "
                 f"had {list(self._names_seen)}."
             )
-        stream = self._stream
-        if isinstance(stream, SummaryStream):
-            chunk = max(256, _CHUNK_BYTES // (8 * rows.X.shape[1]))
-            if whole and isinstance(stream.summary, GroupSketch):  # each block is a power step
-                chunk = min(chunk, max(16 * stream.summary.rank, rows.X.shape[0] // 10))
-            finite = rows.X.shape[0] <= chunk or all_finite(rows.X)
-            for part in _parts(rows, chunk) if finite else ():
-                finite = finite and stream.absorb(*part[:3], stratum=part[3])
-        else:
-            finite = stream.absorb(rows.X, rows.groups, rows.sample_weight, stratum=rows.stratum)
-            self._note_late_groups(stream.late_groups())
+        stream = self._stream.copy()  # a batch that is refused has no effect
+        finite = True
+        for part in _parts(rows, self._rows_at_once(rows, whole=whole)):
+            finite = finite and stream.absorb(*part[:3], stratum=part[3])
         if not finite:
             message = explain_nonfinite(
                 to_numpy(rows.X), self._names(), first_row=self.n_samples_seen_
             )
             raise ValueError(message)
+        self._stream = stream
         for name in _SOLVED & vars(self).keys():
             delattr(self, name)
+        if isinstance(stream, SummaryStream):
+            self._note_solver(stream)
+        else:
+            self._note_late_groups(stream.late_groups())
         if not isinstance(stream, NoisyPower) or stream.counting:
             self.n_samples_seen_ += int(rows.X.shape[0])
         self.phase_ = self._phase()
+
+    def _rows_at_once(self, rows: CheckedRows, *, whole: bool) -> int:
+        """Return the rows of one step: the power method cuts them itself."""
+        n, stream = rows.X.shape[0], self._stream
+        if not isinstance(stream, SummaryStream):
+            return int(n)
+        chunk = max(256, _CHUNK_BYTES // (8 * rows.X.shape[1]))
+        if whole and isinstance(stream.summary, GroupSketch):  # each block is a power step
+            chunk = min(chunk, max(16 * stream.summary.rank, n // 10))
+        return int(chunk)
+
+    def _note_solver(self, stream: SummaryStream) -> None:
+        if self.solver_ == "moments" and isinstance(stream.summary, GroupSketch):
+            self.solver_ = "sketch"
+            warn_caller(
+                f"{type(self).__name__}: with the groups that came late, exact moments would take "
+                f"more than memory_limit={self.memory_limit!r}, so a sketch goes on from them. "
+                "Raise memory_limit to keep exact moments, or choose solver='sketch' from the "
+                "start."
+            )
 
     def _note_late_groups(self, late: dict[str, list[Any]]) -> None:
         if late and late != getattr(self, "unprotected_groups_", None):

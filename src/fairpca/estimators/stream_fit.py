@@ -19,6 +19,7 @@ from fairpca.data.checkpoint import CheckpointError, CheckpointFile
 from fairpca.data.sources import RowSource, prefetched
 from fairpca.estimators.base import CheckedRows
 from fairpca.estimators.stream_state import pack_state, unpack_state
+from fairpca.estimators.transaction import all_or_nothing
 
 if TYPE_CHECKING:
     from fairpca.estimators.streaming import StreamingMomentMatchingPCA
@@ -75,6 +76,7 @@ class _Place:
     passes: int = 1
 
 
+@all_or_nothing
 def fit_stream(
     estimator: _T,
     source: RowSource,

@@ -48,12 +48,16 @@ def start_stream(
     unfair_per_attribute(model.n_unfair, rows.groups.names)  # names are checked for all solvers
     if solver == "power":
         return solver, _power(model, rows, n_rows)
-    empty: GroupMoments | GroupSketch
-    if solver == "moments":
-        empty = GroupMoments.empty(d, resolution="cells" if model.n_unfair else "pooled")
-    else:
-        empty = GroupSketch.empty(d, rank=_sketch_rank(model, rows), rule=model.sketch_rule)
-    return solver, SummaryStream.into(empty, decay=float(model.decay))
+    sketch = GroupSketch.empty(d, rank=_sketch_rank(model, rows), rule=model.sketch_rule)
+    if solver == "sketch":
+        return solver, SummaryStream.into(sketch, decay=float(model.decay))
+    moments = GroupMoments.empty(d, resolution="cells" if model.n_unfair else "pooled")
+    # Groups may come late, and with them the matrices of their cells.
+    limit = _most_cells(model, d) if model.solver == "auto" and model.n_unfair else None
+    stream = SummaryStream.into(
+        moments, decay=float(model.decay), max_cells=limit, sketch=None if limit is None else sketch
+    )
+    return solver, stream
 
 
 def check_stream_parameters(model: StreamEstimator) -> None:
@@ -96,8 +100,13 @@ def _choose_solver(model: StreamEstimator, rows: CheckedRows) -> str:
     if model.n_unfair:
         levels = [max(2, len(a.levels)) for a in rows.groups.attributes]
         cells = int(np.prod(levels, dtype=float)) * (1 if rows.stratum is None else 2)
-    needed = 8 * rows.X.shape[1] ** 2 * (2 * cells + 2)
-    return "moments" if needed <= parse_bytes(model.memory_limit) else "sketch"
+    return "moments" if cells <= _most_cells(model, rows.X.shape[1]) else "sketch"
+
+
+def _most_cells(model: StreamEstimator, d: int) -> int:
+    """Cells whose d × d matrices, twice, and two more fit the limit."""
+    matrices = parse_bytes(model.memory_limit) // (8 * d**2)
+    return int((matrices - 2) // 2)
 
 
 def _sketch_rank(model: StreamEstimator, rows: CheckedRows) -> int:

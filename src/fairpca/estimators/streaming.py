@@ -10,6 +10,7 @@ from fairpca.data.sources import as_row_source
 from fairpca.estimators.cluster import fit_on_cluster
 from fairpca.estimators.stream_base import StreamEstimator
 from fairpca.estimators.stream_fit import fit_stream
+from fairpca.estimators.transaction import all_or_nothing
 from fairpca.solvers.noisy_power import NoisyPower
 from fairpca.summaries.base import GroupSummary
 
@@ -183,6 +184,7 @@ class StreamingMomentMatchingPCA(StreamEstimator):
         self.missing_groups = missing_groups
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -233,6 +235,7 @@ class StreamingMomentMatchingPCA(StreamEstimator):
             self._absorb(rows, whole=True)
         return self._finish()
 
+    @all_or_nothing
     def partial_fit(
         self,
         X: Any,

@@ -56,9 +56,21 @@ class NoisyPower(PowerState):
         Returns
         -------
         bool
-            False if the batch has NaN, infinity or too large values: then nothing has changed.
+            False if the batch has NaN, infinity or too large values: then nothing has changed,
+            and neither where it raises.
         """
         cells = split_into_cells(X, groups, sample_weight, stratum)
+        drawn, twin, taken = self.rng.bit_generator.state, self._with_own_sums(), False
+        try:
+            taken = twin._take(X, cells)
+        finally:
+            if not taken:
+                self.rng.bit_generator.state = drawn
+        if taken:
+            vars(self).update(vars(twin))
+        return taken
+
+    def _take(self, X: Any, cells: Cells) -> bool:
         start, n = 0, len(cells.codes)
         # A batch that is one piece shows in its sums whether it is finite, at no cost.
         one_piece = n > 0 and self._piece_end(cells, 0) == n
@@ -70,7 +82,7 @@ class NoisyPower(PowerState):
             with np.errstate(over="ignore", invalid="ignore"):
                 moments = GroupSketch.empty(self.n_features, rank=0).add_cells(piece)
                 first = self.first.merge(moments) if self.counting else self.first
-            if one_piece and not (moments.is_finite() and first.is_finite()):
+            if not (moments.is_finite() and first.is_finite()):
                 return False
             self.first = first
             self._add(piece, moments)

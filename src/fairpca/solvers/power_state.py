@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,17 @@ class PowerState:
     sums: BlockProducts | None = None
     core: NDArray[Any] | None = None
     triangle: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def copy(self) -> Self:
+        """Return a state that goes on from here; rows that it takes do not change this one."""
+        return copy.copy(self)
+
+    def _with_own_sums(self) -> Self:
+        """Return a state whose sums may be added to in place; only the generator is shared."""
+        twin = copy.copy(self)
+        twin.comparisons = {key: c.copy() for key, c in self.comparisons.items()}
+        twin.sums = None if self.sums is None else self.sums.copy()
+        return twin
 
     @property
     def block_complete(self) -> bool:
