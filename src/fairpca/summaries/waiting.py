@@ -79,9 +79,7 @@ class WaitingRows:
         X[start:stop] = rows
         codes[start:stop] = np.array(places, dtype=np.intp)[cells.codes]
         weights[start:stop] = 1.0 if w is None else w
-        return WaitingRows(
-            cells.attributes, keys, X, codes, weights, stop, self.age + age, squares
-        )
+        return WaitingRows(cells.attributes, keys, X, codes, weights, stop, self.age + age, squares)
 
     def cleared(self) -> WaitingRows:
         """Return no rows, of the same type."""
