@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fairpca
 from fairpca import (
     MomentMatchingPCA,
     MultigroupPCA,
@@ -534,3 +539,23 @@ def test_what_is_not_finite_is_found_in_its_block():
         MomentMatchingPCA(1).fit(
             da.from_array(X, chunks=(3, 2)), sensitive_features=["a", "b", "a"] * 3
         )
+
+
+def test_a_scheduler_that_dask_imports_itself_keeps_its_settings():
+    """In a fresh process, where the package of the distributed scheduler is not loaded yet."""
+    script = """
+import dask.array as da, numpy as np
+from fairpca import StreamingMomentMatchingPCA
+X = da.from_array(np.random.default_rng(0).normal(size=(60, 3)), chunks=(20, -1))
+model = StreamingMomentMatchingPCA(1, solver="power")
+print(model.fit(X, sensitive_features=np.arange(60) % 2).n_samples_seen_)
+"""
+    here = str(Path(fairpca.__file__).parents[1])
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": here},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "60\n", done.stderr

@@ -131,6 +131,15 @@ class StreamEstimator(LinearProjection):
         stream.counting = False
         return True
 
+    def _measuring_pass(self) -> bool:
+        """Whether the power method wants the same rows once more, to measure its components."""
+        self._settle()
+        stream = self._stream
+        if not isinstance(stream, NoisyPower) or stream.axes is not None:
+            return False
+        stream.begin_measuring()
+        return True
+
     def _absorb(self, rows: CheckedRows, *, whole: bool = False) -> None:
         if rows.groups.names != self._names_seen:
             raise ValueError(
@@ -194,6 +203,15 @@ class StreamEstimator(LinearProjection):
 
     def _finish(self) -> Self:
         """Make do with the rows there were, and work out the components."""
+        self._settle()
+        if isinstance(self._stream, NoisyPower):
+            self._stream.end_measuring()
+        self._solve()
+        self.phase_ = "ready"
+        return self
+
+    def _settle(self) -> None:
+        """Close the stage in flight with the rows there were."""
         lone = self._lone_attribute()
         if lone is not None:
             raise ValueError(lone + "; at least 2 groups are needed for a comparison.")
@@ -213,9 +231,6 @@ class StreamEstimator(LinearProjection):
                     ConvergenceWarning,
                 )
                 stream.phase = "ready"
-        self._solve()
-        self.phase_ = "ready"
-        return self
 
     def _check_begun(self) -> None:
         if "_stream" not in self.__dict__:

@@ -132,9 +132,7 @@ def fit_stream(
         place = _Place()
     started = saved = time.monotonic()
     waiting, rows_before = 0.0, place.all_rows
-    while place.number < place.passes:
-        if place.number and not place.block and not estimator._another_pass():
-            break
+    while not place.number or place.block or _reads_again(estimator, source, place):
         digest = None if keeper is None else RowsDigest()
         blocks = _checked(estimator, source, replace(place), sklearn.get_config(), digest)
         for (rows, read), waited in _timed(prefetched(blocks, prefetch) if prefetch else blocks):
@@ -145,6 +143,8 @@ def fit_stream(
             now = time.monotonic()
             if progress is not None:
                 total = None if source.n_rows is None else source.n_rows * place.passes
+                if total is not None and source.rereadable and estimator.solver_ == "power":
+                    total += source.n_rows or 0  # the pass that measures
                 progress(
                     StreamProgress(
                         place.all_rows - rows_before,
@@ -170,6 +170,13 @@ def fit_stream(
     if keeper is not None:
         keeper.remove()
     return estimator
+
+
+def _reads_again(estimator: StreamingMomentMatchingPCA, source: RowSource, place: _Place) -> bool:
+    """Whether there is to be another pass: for more steps, or to measure what they led to."""
+    if place.number < place.passes and estimator._another_pass():
+        return True
+    return source.rereadable and estimator._measuring_pass()
 
 
 def _timed(blocks: Iterator[_Block]) -> Iterator[tuple[_Block, float]]:

@@ -233,6 +233,8 @@ class StreamingMomentMatchingPCA(StreamEstimator):
             if number and not self._another_pass():
                 break
             self._absorb(rows, whole=True)
+        if self._measuring_pass():
+            self._absorb(rows, whole=True)
         return self._finish()
 
     @all_or_nothing

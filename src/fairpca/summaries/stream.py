@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,6 @@ _BLOCK_ROWS, _LEAST_ROWS = 2048, 256
 _LEAST_SHARE, _LEAST_WEIGHT = 1e-150, 1e-280
 _LEAST_AGED = 1e-100
 """What a row's weight may shrink to among the rows of one step."""
-
-_Summary = TypeVar("_Summary", GroupMoments, GroupSketch)
 
 
 @dataclass(eq=False)
@@ -176,7 +174,9 @@ class SummaryStream:
         return self.sketch.merge(GroupSketch.of_moments(summary, self.sketch))
 
 
-def faded(summary: _Summary, decay: float, n_rows: int, newer: Floats) -> _Summary:
+def faded(
+    summary: GroupMoments | GroupSketch, decay: float, n_rows: int, newer: Floats
+) -> GroupMoments | GroupSketch:
     """Return a summary whose rows have aged by `n_rows`, beside cells of the weights `newer`."""
     if decay == 1 or not summary.keys:
         return summary
