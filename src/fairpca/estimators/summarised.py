@@ -29,9 +29,13 @@ from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.moments import GroupMoments, Resolution
 from fairpca.summaries.span import SpanMoments
 
-__all__ = ["SummarisedRows", "SummaryProjection"]
+__all__ = ["SummarisedRows", "SummaryProjection", "TooManyGroupsError"]
 
 _OF_COLUMNS = ("n_features_in_", "feature_names_in_")
+
+
+class TooManyGroupsError(ValueError):
+    """A method has more groups than it is made for: no further row can mend it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +174,8 @@ class SummaryProjection(LinearProjection):
         Raises
         ------
         ValueError
-            As `fit`, or if columns or attributes differ from those of earlier batches.
+            As `fit`, or if columns or attributes differ from those of earlier batches. Too few
+            rows or groups so far are no error.
         """
         self._check_shared_parameters()
         before: SpanMoments | None = getattr(self, "_summary", None)
@@ -198,6 +203,8 @@ class SummaryProjection(LinearProjection):
             if not seen.n_rows:
                 raise ValueError("no row of positive weight has come.")
             return self._finish(seen)
+        except TooManyGroupsError:
+            raise
         except ValueError as error:  # more rows may help
             self._drop_answer()
             self._lacking = str(error)
