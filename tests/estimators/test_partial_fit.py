@@ -171,3 +171,38 @@ def test_a_ready_model_waits_while_a_late_group_has_too_few_rows():
         sensitive_features=[*group[known], *["late"] * 10],
     )
     np.testing.assert_allclose(model.components_, whole.components_, atol=1e-6)
+
+
+@pytest.mark.parametrize("criterion", ["demographic_parity", "equal_opportunity", "equalized_odds"])
+@pytest.mark.parametrize("first", ["one row", "no weight", "no group", "one group"])
+def test_power_takes_any_first_batch(rng, first, criterion):
+    X = rng.normal(size=(400, 6)) * np.linspace(3, 1, 6) + 5
+    group = np.where(rng.random(400) < 0.5, "a", "b").astype(object)
+    X[group == "a", 0] += 2
+    y = rng.integers(0, 2, 400)
+    y[:5] = 0  # the label that counts comes late
+    weight = rng.uniform(0.5, 2, 400)
+    if first == "no weight":
+        weight[:5] = 0
+    if first in ("no group", "one group"):
+        group[:5] = None if first == "no group" else "a"
+    cuts, answers = ([1] if first == "one row" else [5]), []
+    for parts in ([*cuts, 400], [*cuts, 33, 34, 211, 400], [400]):
+        model = fairpca.StreamingMomentMatchingPCA(
+            2,
+            solver="power",
+            criterion=criterion,
+            n_unfair=1,
+            missing_groups="unlabelled",
+            block_size=40,
+            n_unfair_blocks=2,
+            n_pca_blocks=3,
+        )
+        for start, stop in zip([0, *parts], parts, strict=False):
+            part = slice(start, stop)
+            model.partial_fit(
+                X[part], y[part], sensitive_features=group[part], sample_weight=weight[part]
+            )
+        answers.append(model.components_)
+    for other in answers[1:]:
+        np.testing.assert_allclose(other, answers[0], atol=1e-8)

@@ -143,7 +143,7 @@ def _power(model: StreamEstimator, rows: CheckedRows, n_rows: int | None) -> Noi
     if rows.stratum is not None:
         strata = None
         if model.criterion == "equal_opportunity":
-            strata = model._strata_so_far(rows.stratum.levels)
+            strata = (model._positive_label(rows.stratum.levels),)
     return NoisyPower(
         settings,
         rows.groups.names,
