@@ -166,3 +166,20 @@ def test_memory_limit_holds_when_groups_come_late(rng):
     unlimited = StreamingMomentMatchingPCA(2, n_unfair=1, memory_limit=limit, solver="moments")
     unlimited.fit([(X[i : i + 60], group[i : i + 60]) for i in range(0, 1200, 60)])
     assert unlimited.solver_ == "moments"  # asked for by name
+
+
+@pytest.mark.parametrize("n_unfair", [0, 1])
+def test_groups_that_not_even_a_sketch_has_room_for_are_refused(rng, n_unfair):
+    d = 60
+    limit = 8 * 4 * (4 * 6) * d  # a sketch of four cells
+    model = StreamingMomentMatchingPCA(2, n_unfair=n_unfair, memory_limit=limit, sketch_size=6)
+    X = rng.normal(size=(600, d))
+    group = np.arange(600) // 100
+    model.partial_fit(X[:400], sensitive_features=group[:400])
+    assert model.solver_ == "sketch"
+    before = fingerprint(model)
+    with pytest.raises(ValueError, match=r"5 combinations of groups\..*57,600.*46,080.*Raise"):
+        model.partial_fit(X[350:500], sensitive_features=group[350:500])
+    assert fingerprint(model) == before
+    model.partial_fit(X[:400], sensitive_features=group[:400])  # known groups may go on
+    assert model.n_samples_seen_ == 800

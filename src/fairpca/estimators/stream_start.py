@@ -19,7 +19,7 @@ from fairpca.estimators.parameters import (
 from fairpca.solvers.noisy_power import NoisyPower, PowerSettings
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
-from fairpca.summaries.stream import SummaryStream
+from fairpca.summaries.stream import SummaryStream, most_cells
 
 if TYPE_CHECKING:
     from fairpca.estimators.stream_base import StreamEstimator
@@ -49,15 +49,15 @@ def start_stream(
     if solver == "power":
         return solver, _power(model, rows, n_rows)
     sketch = GroupSketch.empty(d, rank=_sketch_rank(model, rows), rule=model.sketch_rule)
-    if solver == "sketch":
-        return solver, SummaryStream.into(sketch, decay=float(model.decay))
-    moments = GroupMoments.empty(d, resolution="cells" if model.n_unfair else "pooled")
-    # Groups may come late, and with them the matrices of their cells.
-    limit = _most_cells(model, d) if model.solver == "auto" and model.n_unfair else None
-    stream = SummaryStream.into(
-        moments, decay=float(model.decay), max_cells=limit, sketch=None if limit is None else sketch
+    summary: GroupMoments | GroupSketch = sketch
+    # Groups may come late, and with them what is held of their cells; a pooled scatter is one.
+    limit = parse_bytes(model.memory_limit) if model.solver == "auto" else None
+    if solver == "moments":
+        summary = GroupMoments.empty(d, resolution="cells" if model.n_unfair else "pooled")
+        limit = limit if model.n_unfair else None
+    return solver, SummaryStream.into(
+        summary, decay=float(model.decay), limit=limit, sketch=None if limit is None else sketch
     )
-    return solver, stream
 
 
 def check_stream_parameters(model: StreamEstimator) -> None:
@@ -100,13 +100,8 @@ def _choose_solver(model: StreamEstimator, rows: CheckedRows) -> str:
     if model.n_unfair:
         levels = [max(2, len(a.levels)) for a in rows.groups.attributes]
         cells = int(np.prod(levels, dtype=float)) * (1 if rows.stratum is None else 2)
-    return "moments" if cells <= _most_cells(model, rows.X.shape[1]) else "sketch"
-
-
-def _most_cells(model: StreamEstimator, d: int) -> int:
-    """Cells whose d × d matrices, twice, and two more fit the limit."""
-    matrices = parse_bytes(model.memory_limit) // (8 * d**2)
-    return int((matrices - 2) // 2)
+    fit = cells <= most_cells(parse_bytes(model.memory_limit), rows.X.shape[1])
+    return "moments" if fit else "sketch"
 
 
 def _sketch_rank(model: StreamEstimator, rows: CheckedRows) -> int:

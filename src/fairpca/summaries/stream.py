@@ -18,7 +18,7 @@ from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.waiting import WaitingRows, sum_of_squares
 
-__all__ = ["SummaryStream", "faded"]
+__all__ = ["SummaryStream", "faded", "most_cells"]
 
 _BLOCK_BYTES = 8 * 2**20
 _BLOCK_ROWS, _LEAST_ROWS = 2048, 256
@@ -42,17 +42,18 @@ class SummaryStream:
     idle : int
         Rows of weight 0 since the last row that counts. They age the earlier rows, once another
         row comes that these are to be compared with.
-    max_cells : int or None
-        Cells that exact moments may have: with one more, they are condensed into `sketch`.
+    limit : int or None
+        Bytes that a summary may take. Exact moments of more cells are condensed into `sketch`, and
+        cells that come late are refused where not even that fits.
     sketch : GroupSketch or None
-        An empty one; needed with `max_cells`.
+        An empty one; needed with `limit`.
     """
 
     summary: GroupMoments | GroupSketch
     decay: float
     waiting: WaitingRows
     idle: int = 0
-    max_cells: int | None = None
+    limit: int | None = None
     sketch: GroupSketch | None = None
 
     @classmethod
@@ -61,12 +62,12 @@ class SummaryStream:
         summary: GroupMoments | GroupSketch,
         *,
         decay: float = 1.0,
-        max_cells: int | None = None,
+        limit: int | None = None,
         sketch: GroupSketch | None = None,
     ) -> SummaryStream:
         """Return the stream that starts with this summary."""
         waiting = WaitingRows.none(summary.n_features)
-        return cls(summary, decay, waiting, max_cells=max_cells, sketch=sketch)
+        return cls(summary, decay, waiting, limit=limit, sketch=sketch)
 
     @property
     def block_rows(self) -> int:
@@ -164,14 +165,39 @@ class SummaryStream:
         return faded(summary, self.decay, self.waiting.age, cells.weights).add_cells(cells)
 
     def _fitting(self, cells: Cells) -> GroupMoments | GroupSketch:
-        """Return the summary, condensed where one more cell's exact moments would be too large."""
-        summary = self.summary
-        if self.max_cells is None or self.sketch is None or isinstance(summary, GroupSketch):
+        """Return the summary, condensed where exact moments of more cells would be too large.
+
+        Raises
+        ------
+        ValueError
+            If a sketch of them would be too large as well.
+        """
+        summary, sketch = self.summary, self.sketch
+        if self.limit is None or sketch is None:
             return summary
         held = merge_keys(summary.keys, self.waiting.keys)[0]
-        if len(merge_keys(held, cells.keys)[0]) <= self.max_cells:
+        n_cells = len(merge_keys(held, cells.keys)[0])
+        if isinstance(summary, GroupMoments):
+            room = most_cells(self.limit, summary.n_features)
+        else:
+            room = len(held)  # what is held has been let in
+        if n_cells <= max(room, len(held)):
             return summary
-        return self.sketch.merge(GroupSketch.of_moments(summary, self.sketch))
+        needed = 8 * n_cells * sketch.capacity * sketch.n_features
+        if held and needed > self.limit:
+            raise ValueError(
+                f"the rows so far have {n_cells} combinations of groups. Their second moments may "
+                f"take {needed:,} bytes even as a sketch, more than memory_limit allows "
+                f"({self.limit:,}). Raise memory_limit, lower sketch_size, or merge rare groups."
+            )
+        if isinstance(summary, GroupMoments):
+            return sketch.merge(GroupSketch.of_moments(summary, sketch))
+        return summary
+
+
+def most_cells(limit: int, n_features: int) -> int:
+    """Cells of which exact moments, a copy of them and two more matrices fit so many bytes."""
+    return (limit // (8 * n_features**2) - 2) // 2
 
 
 def faded(
