@@ -118,7 +118,7 @@ def test_rows_read_once_are_measured_before_they_are_used(how, center):
 def test_estimates_are_unbiased():
     """Isotropic rows have variance 1 in every direction, however small the blocks."""
     found = []
-    for seed in range(30):
+    for seed in range(16):
         X, group = noise(np.random.default_rng(seed), n=400, d=40)
         model = StreamingMomentMatchingPCA(
             2, solver="power", block_size=20, n_unfair_blocks=2, n_pca_blocks=10
@@ -127,7 +127,7 @@ def test_estimates_are_unbiased():
             model.partial_fit(X[i : i + 40], sensitive_features=group[i : i + 40])
         found.append(model.explained_variance_.mean())
     error = np.std(found) / np.sqrt(len(found))
-    assert error < 0.05
+    assert error < 0.07
     assert abs(np.mean(found) - 1) < 3 * error
 
 
