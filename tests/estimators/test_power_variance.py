@@ -65,6 +65,15 @@ def test_fit_reports_the_variances_of_its_rows(rng, options, weighted):
     check(model, X, weight)
 
 
+@pytest.mark.parametrize("center", [True, False])
+def test_far_from_zero_in_single_precision(rng, center):
+    X, group = noise(rng, n=120, d=6)
+    X = (X * 0.01 + 100).astype(np.float32)
+    model = StreamingMomentMatchingPCA(2, solver="power", center=center)
+    model.fit(X, sensitive_features=group)
+    check(model, X.astype(float), tolerance=1e-3)
+
+
 @pytest.mark.parametrize("kind", ["float32", "sparse", "dask", "blocks", "source", "frame", "file"])
 def test_whatever_holds_the_rows(rng, tmp_path, kind):
     X, group = noise(rng, d=40)

@@ -100,7 +100,7 @@ class NoisyPower(PowerState):
     def begin_measuring(self) -> None:
         """Let the next rows, which are all rows once more, tell the components' variances."""
         self.axes, self.counting = self._components(), False
-        self.measured = BlockProducts.zeros(self.axes, self._origin(), 1)
+        self.measured = BlockProducts.zeros(self.axes, self._near(), 1)
 
     def end_measuring(self) -> None:
         """Take the variances from the rows since `begin_measuring`; further rows are new ones."""
@@ -213,10 +213,14 @@ class NoisyPower(PowerState):
         return orthonormal
 
     def _origin(self) -> Floats:
-        """Where sums are taken about: where the data lie, if they lie far from zero."""
+        """Where sums are taken about: see `_near`, unless the mean is assumed to be zero."""
+        return self._near() if self.settings.center else np.zeros(self.n_features)
+
+    def _near(self) -> Floats:
+        """Return a point where the data lie if they lie far from zero, or else zero."""
         mean = self.first.origin + self.first.mean(self.first.everything)
         total = self.first.covariance().trace()
-        if not self.settings.center or mean @ mean <= _NEAR * total:
+        if mean @ mean <= _NEAR * total:
             return np.zeros(self.n_features)
         return self.first.origin.astype(self.dtype).astype(np.float64)
 
