@@ -99,6 +99,57 @@ def test_interrupted_and_resumed(call, folder, monkeypatch):
     assert "there is no checkpoint" in done.stderr
 
 
+CHANGED = {
+    "--no-scale": "encoding was",
+    "-d job": "features was",
+    "-s age>=40": "sensitive features was",
+    "-k 3": "n_components was 2, now 3",
+    "--n-unfair 2": "n_unfair was",
+    "--seed 5": "random_state was",
+    "--missing-groups unlabelled": "missing_groups was",
+    "--max-categories 9": "encoding was",
+}
+
+
+def test_resuming_with_other_options_or_rows_is_refused(call, folder, monkeypatch):
+    monkeypatch.setattr(source, "BLOCK_ROWS", 23)
+    monkeypatch.setattr("fairpca.cli.fit_blocks.CHECKPOINT_SECONDS", 0.0)
+    stream = ["fit", *NAMED, "--method", "streaming", "-o", "m.fairpca"]
+    take = stream_fit._take
+
+    def dying(*arguments):
+        if arguments[-1].block == 9:
+            raise KeyboardInterrupt
+        take(*arguments)
+
+    monkeypatch.setattr(stream_fit, "_take", dying)
+    assert call(*stream).exit_code != 0
+    monkeypatch.setattr(stream_fit, "_take", take)
+    for options, words in CHANGED.items():
+        done = call(*stream, *options.split(" "), "--resume")
+        assert (done.exit_code, words in done.stderr) == (3, True), (options, done.stderr)
+    people = (folder / "people.csv").read_text()
+    lines = people.splitlines(keepends=True)
+    (folder / "people.csv").write_text("".join([lines[0], lines[2], lines[1], *lines[3:]]))
+    done = call(*stream, "--resume")
+    assert (done.exit_code, "is not what the checkpoint" in done.stderr) == (3, True), done.stderr
+    assert not (folder / "m.fairpca").exists()
+    (folder / "people.csv").write_text(people)
+    assert call(*stream, "--resume").exit_code == 0
+
+
+def test_a_checkpoint_never_takes_the_place_of_another_file(call, folder):
+    (folder / "notes.a").write_text("milk")
+    (folder / "notes.b").write_text("eggs")
+    stream = ["fit", *NAMED, "--method", "streaming", "-o", "m.fairpca", "--checkpoint", "notes"]
+    for extra in ([], ["--resume"]):
+        done = call(*stream, *extra)
+        assert done.exit_code == 3
+        assert "notes.a is not a checkpoint of fairpca" in done.stderr
+    assert not (folder / "m.fairpca").exists()
+    assert ((folder / "notes.a").read_text(), (folder / "notes.b").read_text()) == ("milk", "eggs")
+
+
 @pytest.mark.slow
 def test_killed_command_resumes(folder):
     rng = np.random.default_rng(0)

@@ -23,7 +23,7 @@ def test_newest_of_two_is_read(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other", "gone"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "version", "gone"])
 def test_damaged_one_is_passed_over_and_never_replaces_the_whole_one(tmp_path, damage):
     file = CheckpointFile(tmp_path / "c")
     for i in range(4):
@@ -32,7 +32,8 @@ def test_damaged_one_is_passed_over_and_never_replaces_the_whole_one(tmp_path, d
     content = bytearray(newest.read_bytes())
     if damage == "flip":
         content[len(content) // 2] ^= 1
-    changed = {"cut": content[:-9], "empty": b"", "other": b"PK" + content}.get(damage, content)
+    other = content.replace(b"checkpoint 1", b"checkpoint 9")
+    changed = {"cut": content[:-9], "version": other}.get(damage, content)
     if damage == "gone":
         newest.unlink()
         assert file.read().values == {"i": 2}
@@ -54,5 +55,26 @@ def test_every_single_byte_counts(tmp_path):
         hurt = bytearray(content)
         hurt[place] ^= 4
         file.slots[0].write_bytes(bytes(hurt))
-        with pytest.raises(CheckpointError, match="Start again without resuming"):
+        with pytest.raises(CheckpointError, match=r"Start again|is not a checkpoint"):
             file.read()
+
+
+@pytest.mark.parametrize("content", [b"", b"milk, eggs", b"PK\x03\x04", b"fairpca", None])
+@pytest.mark.parametrize("slot", [0, 1])
+def test_files_of_others_are_neither_read_nor_changed(tmp_path, content, slot):
+    file = CheckpointFile(tmp_path / "notes")
+    for i in range(2):
+        file.write({"i": i}, {"a": np.arange(3)})
+    theirs, ours = file.slots[slot], file.slots[1 - slot]
+    theirs.unlink()
+    if content is None:
+        theirs.mkdir()
+        (theirs / "diary").write_text("dear")
+    else:
+        theirs.write_bytes(content)
+    before = ours.read_bytes()
+    for call in (file.check, file.read, file.remove, lambda: file.write({"i": 3}, {})):
+        with pytest.raises(CheckpointError, match=rf"{theirs} is not a checkpoint of fairpca"):
+            call()
+    assert theirs.is_dir() if content is None else theirs.read_bytes() == content
+    assert ours.read_bytes() == before

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fairpca
 from fairpca import (
     MomentMatchingPCA,
     MultigroupPCA,
@@ -534,3 +539,46 @@ def test_what_is_not_finite_is_found_in_its_block():
         MomentMatchingPCA(1).fit(
             da.from_array(X, chunks=(3, 2)), sensitive_features=["a", "b", "a"] * 3
         )
+
+
+def test_a_scheduler_that_dask_imports_itself_keeps_its_settings():
+    """In a fresh process, where the package of the distributed scheduler is not loaded yet."""
+    script = """
+import dask.array as da, numpy as np
+from fairpca import StreamingMomentMatchingPCA
+X = da.from_array(np.random.default_rng(0).normal(size=(60, 3)), chunks=(20, -1))
+model = StreamingMomentMatchingPCA(1, solver="power")
+print(model.fit(X, sensitive_features=np.arange(60) % 2).n_samples_seen_)
+"""
+    here = str(Path(fairpca.__file__).parents[1])
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": here},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "60\n", done.stderr
+
+
+@pytest.mark.parametrize("decay", [0.5, 0.9, 0.999])
+@pytest.mark.parametrize("solver", ["moments", "sketch"])
+def test_groups_unseen_for_long_and_partitions_without_weight(rng, solver, decay):
+    n = 12_000
+    X = rng.normal(size=(n, 4))
+    X[:40, 0] += 3
+    group = np.repeat(["old", "new"], [40, n - 40])
+    weight = np.ones(n)
+    weight[3000:8500] = weight[-1500:] = 0  # whole partitions among them
+    options = {"solver": solver, "decay": decay, "n_unfair": 1, "sketch_size": 4}
+    lazy = [da.from_array(part, chunks=1000) for part in (group, weight)]
+    there = StreamingMomentMatchingPCA(2, **options).fit(
+        da.from_array(X, chunks=(1000, -1)), sensitive_features=lazy[0], sample_weight=lazy[1]
+    )
+    here = StreamingMomentMatchingPCA(2, **options)
+    for i in range(0, n, 1700):
+        part = slice(i, i + 1700)
+        here.partial_fit(X[part], sensitive_features=group[part], sample_weight=weight[part])
+    np.testing.assert_allclose(there.components_, here.components_, atol=1e-8)
+    np.testing.assert_allclose(there.explained_variance_, here.explained_variance_, rtol=1e-8)
+    assert list(there.groups_["sensitive_feature"]) == ["new", "old"]

@@ -18,6 +18,7 @@ import sklearn
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
 from fairpca.data.checkpoint import CheckpointError
 from fairpca.data.sources import ArraySource, as_row_source
+from fairpca.estimators import stream_fit
 from fairpca.estimators.stream_fit import fit_stream
 from tests.estimators.test_streaming import make, projector
 
@@ -218,9 +219,9 @@ def test_resuming_another_fit_is_refused(people, tmp_path):
         fit_stream(StreamingMomentMatchingPCA(2, **POWER), source, **keep)
     Failing.left = 10**9
     keep["resume"] = True
-    with pytest.raises(CheckpointError, match=r"other parameters.*n_components=2"):
+    with pytest.raises(CheckpointError, match=r"other parameters: n_components was 2, now 3\."):
         fit_stream(StreamingMomentMatchingPCA(3, **POWER), source, **keep)
-    with pytest.raises(CheckpointError, match=r"is of .*array of 700"):
+    with pytest.raises(CheckpointError, match=r"source was array of 700 x 8, now array of 5"):
         fit_stream(
             StreamingMomentMatchingPCA(2, **POWER), ArraySource.over(X[:5], group[:5]), **keep
         )
@@ -229,8 +230,150 @@ def test_resuming_another_fit_is_refused(people, tmp_path):
         fit_stream(StreamingMomentMatchingPCA(2, **POWER), once, **keep)
     for slot in ("c.a", "c.b"):
         (tmp_path / slot).write_bytes(b"nonsense")
-    with pytest.raises(CheckpointError, match="Start again"):
+    with pytest.raises(CheckpointError, match="not a checkpoint"):
         fit_stream(StreamingMomentMatchingPCA(2, **POWER), source, **keep)
+    assert (tmp_path / "c.a").read_bytes() == (tmp_path / "c.b").read_bytes() == b"nonsense"
+
+
+TWO_PASSES = {"solver": "power", "block_size": 150, "n_pca_blocks": 6, "n_unfair_blocks": 2}
+CHANGES = {
+    "one value": ("X", "values of X"),
+    "dtype": ("dtype", "values of X"),
+    "group": ("group", "sensitive features"),
+    "group names": ("names", "sensitive features"),
+    "attribute": ("attribute", "sensitive features"),
+    "weight": ("weight", "sample weights"),
+    "no weight": ("no weight", "sample weights"),
+    "label": ("y", "labels y"),
+    "fewer rows": ("fewer", "source was"),
+}
+
+
+def of_people(X, group, weight, y, change=None):
+    """The source, with one thing changed in its first rows."""
+    X, group, weight, y = X.copy(), group.copy(), weight.copy(), y.copy()
+    groups = {"sex": group}
+    if change == "X":
+        X[3, 1] = np.nextafter(X[3, 1], 9)
+    if change == "group":
+        group[0] = "b" if group[0] == "a" else "a"
+    if change == "names":
+        groups = {"sex": np.where(group == "a", "b", "a")}
+    if change == "attribute":
+        groups = {"gender": group}
+    if change == "weight":
+        weight[2] *= 2
+    if change == "y":
+        y[:60] = 1 - y[:60]
+    rows = slice(0, 300 if change == "fewer" else None)
+    return Failing.over(
+        X.astype(np.float32 if change == "dtype" else float)[rows],
+        {name: column[rows] for name, column in groups.items()},
+        sample_weight=None if change == "no weight" else weight[rows],
+        y=y[rows],
+        block_rows=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [({"solver": "moments"}, 1), ({"solver": "moments"}, 11), (TWO_PASSES, 6), (TWO_PASSES, 15)],
+    ids=["early", "late", "first pass", "second pass"],
+)
+def test_a_checkpoint_knows_what_it_is_a_sum_of(people, tmp_path, options, left):
+    X, group = people
+    rng = np.random.default_rng(0)
+    whole = X, group, rng.uniform(0.5, 1.5, 700), rng.integers(0, 2, 700)
+    options = {"criterion": "equalized_odds", **options}
+    Failing.left = left
+    keep = {"checkpoint": tmp_path / "c", "every": 0, "prefetch": 0}
+    with pytest.raises(Killed):
+        fit_stream(StreamingMomentMatchingPCA(2, **options), of_people(*whole), **keep)
+    Failing.left = 10**9
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for change, words in CHANGES.values():
+        model = StreamingMomentMatchingPCA(2, **options)
+        with pytest.raises(CheckpointError, match=words):
+            fit_stream(model, of_people(*whole, change=change), resume=True, **keep)
+        assert "_stream" not in vars(model)  # nothing of it has been taken over
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    resumed = fit_stream(
+        StreamingMomentMatchingPCA(2, **options), of_people(*whole), resume=True, **keep
+    )
+    alone = fit_stream(StreamingMomentMatchingPCA(2, **options), of_people(*whole))
+    np.testing.assert_array_equal(resumed.components_, alone.components_)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npy"])
+def test_another_file_of_the_same_name_and_size_is_refused(people, tmp_path, monkeypatch, suffix):
+    X, group = np.round(people[0], 3), people[1]
+    path = tmp_path / f"people.{suffix}"
+
+    def write(X):
+        frame = pd.DataFrame(X, columns=list("abcdefgh")).assign(group=group, w=1.0)
+        if suffix == "npy":
+            np.save(path, X)
+        elif suffix == "csv":
+            frame.to_csv(path, index=False, float_format="%09.3f")
+        else:
+            frame.to_parquet(path, compression=None)
+        return path.stat().st_size
+
+    def opened(**other):
+        named = {"sensitive_features": group if suffix == "npy" else "group", "block_rows": 100}
+        return as_row_source(path, **{**named, **other})
+
+    size = write(X)
+    keep = {"checkpoint": tmp_path / "c", "every": 0}
+    take = stream_fit._take
+
+    def dying(*arguments):
+        if arguments[-1].block == 3:
+            raise Killed
+        take(*arguments)
+
+    monkeypatch.setattr(stream_fit, "_take", dying)
+    with pytest.raises(Killed):
+        fit_stream(StreamingMomentMatchingPCA(2), opened(), **keep)
+    monkeypatch.setattr(stream_fit, "_take", take)
+    swapped = X.copy()
+    swapped[[0, 1]] = X[[1, 0]]
+    assert write(swapped) == size
+    with pytest.raises(CheckpointError, match=r"up to row 300, .*: the values of X differ"):
+        fit_stream(StreamingMomentMatchingPCA(2), opened(), resume=True, **keep)
+    write(X)
+    if suffix != "npy":
+        with pytest.raises(CheckpointError, match=r"column of sample weights was None, now w"):
+            fit_stream(
+                StreamingMomentMatchingPCA(2), opened(sample_weight="w"), resume=True, **keep
+            )
+    with pytest.raises(CheckpointError, match=r"rows of a block was 100, now 70"):
+        fit_stream(StreamingMomentMatchingPCA(2), opened(block_rows=70), resume=True, **keep)
+    found = fit_stream(StreamingMomentMatchingPCA(2), opened(), resume=True, **keep)
+    exact = MomentMatchingPCA(2).fit(X, sensitive_features=group).components_
+    found = found.components_[:, :8]  # the column of ones has no part in it
+    np.testing.assert_allclose(projector(found), projector(exact), atol=1e-8)
+
+
+def test_a_source_that_changes_between_passes_is_refused(people, tmp_path):
+    X, group = people
+    blocks = [(X[i : i + 100].copy(), group[i : i + 100]) for i in range(0, 700, 100)]
+    taken = []
+
+    def change(progress):
+        taken.append(progress.rows)
+        if progress.rows == 700:
+            blocks[6][0][0] += 1
+
+    with pytest.raises(CheckpointError, match="changed between two passes: the values of X differ"):
+        fit_stream(
+            StreamingMomentMatchingPCA(2, **TWO_PASSES),
+            as_row_source(blocks),
+            checkpoint=tmp_path / "c",
+            progress=change,
+            prefetch=0,
+        )
+    assert taken[-1] == 1400
 
 
 def test_damaged_checkpoint_falls_back_to_the_one_before(people, tmp_path):

@@ -29,9 +29,11 @@ def fit_in_blocks(
     resume: bool,
 ) -> None:
     """Learn the encoding in one pass over the file and the components in the next ones."""
+    from fairpca.data.checkpoint import CheckpointFile
     from fairpca.data.encoded import EncodedTable
     from fairpca.estimators.stream_fit import fit_stream
 
+    CheckpointFile(checkpoint).check()
     if resume and not any(checkpoint.parent.glob(f"{checkpoint.name}.[ab]")):
         note(f"there is no checkpoint {checkpoint}: starting from the first row.")
     with progress_bar() as update:

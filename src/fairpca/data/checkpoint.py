@@ -22,7 +22,8 @@ from fairpca.data.warn import warn_caller
 
 __all__ = ["Checkpoint", "CheckpointError", "CheckpointFile"]
 
-_MAGIC = b"fairpca checkpoint 1\n"
+_KIND = b"fairpca checkpoint "
+_MAGIC = _KIND + b"1\n"
 _DIGEST = 32
 
 
@@ -61,6 +62,21 @@ class CheckpointFile:
         """The two files."""
         return tuple(self.path.with_name(self.path.name + end) for end in (".a", ".b"))  # type: ignore[return-value]
 
+    def check(self) -> None:
+        """Refuse the path if a file, or a folder, of another kind has the name of a slot.
+
+        Raises
+        ------
+        CheckpointError
+            If so: it would be overwritten, and deleted in the end.
+        """
+        for slot in self.slots:
+            if slot.exists() and not _is_ours(slot):
+                raise CheckpointError(
+                    f"{slot} is not a checkpoint of fairpca, and would be overwritten by one. Move "
+                    "it, or choose another name for the checkpoint."
+                )
+
     def write(self, values: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write a checkpoint over the older of the two, or over a damaged one.
 
@@ -68,7 +84,10 @@ class CheckpointFile:
         ------
         OutputFileError
             If the system refuses to write.
+        CheckpointError
+            As `check`.
         """
+        self.check()
         numbers = [self._number(slot) for slot in self.slots]
         number = max(n or 0 for n in numbers) + 1
         slot = self.slots[0 if (numbers[0] or 0) <= (numbers[1] or 0) else 1]
@@ -83,8 +102,9 @@ class CheckpointFile:
         Raises
         ------
         CheckpointError
-            If there are checkpoints, and all are damaged.
+            If there are checkpoints, and all are damaged; and as `check`.
         """
+        self.check()
         whole, damaged = [], []
         for slot in self.slots:
             if slot.exists():
@@ -99,7 +119,8 @@ class CheckpointFile:
         return max(whole, key=lambda c: c.number, default=None)
 
     def remove(self) -> None:
-        """Delete both files, where they are."""
+        """Delete both files, where they are; errors as `check`."""
+        self.check()
         for slot in self.slots:
             slot.unlink(missing_ok=True)
 
@@ -108,6 +129,13 @@ class CheckpointFile:
             return _read(slot).number if slot.exists() else None
         except CheckpointError:
             return None
+
+
+def _is_ours(slot: Path) -> bool:
+    if not slot.is_file():
+        return False
+    with slot.open("rb") as file:
+        return file.read(len(_KIND)) == _KIND
 
 
 def _body(header: Any, arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -124,7 +152,7 @@ def _body(header: Any, arrays: Mapping[str, NDArray[Any]]) -> bytes:
 def _read(slot: Path) -> Checkpoint:
     content = slot.read_bytes()
     if not content.startswith(_MAGIC):
-        raise CheckpointError(f"{slot} is not a checkpoint, or is cut short")
+        raise CheckpointError(f"{slot} is cut short, or of another version")
     digest, body = (
         content[len(_MAGIC) : len(_MAGIC) + _DIGEST],
         memoryview(content)[len(_MAGIC) + _DIGEST :],

@@ -74,6 +74,18 @@ class EncodedTable(RowSource):
         rows = encoder.n_samples_seen_
         return cls(name=str(table.path), n_rows=rows, table=table, roles=roles, encoder=encoder)
 
+    def identity(self) -> dict[str, Any]:
+        """See `RowSource.identity`."""
+        roles = self.roles
+        return {
+            **super().identity(),
+            "features": list(roles.features),
+            "sensitive features": list(roles.sensitive),
+            "label": roles.label,
+            "bins": {name: list(edges) for name, edges in roles.edges.items()},
+            "encoding": {name: repr(v) for name, v in self.encoder.get_params().items()},
+        }
+
     def blocks(self, start: int = 0) -> Iterator[RowBlock]:
         """See `RowSource.blocks`."""
         unseen = UnseenValues()

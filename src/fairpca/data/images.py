@@ -109,6 +109,15 @@ class ImageFolder(RowSource):
             block_rows=block_rows,
         )
 
+    def identity(self) -> dict[str, Any]:
+        """See `RowSource.identity`."""
+        return {
+            **super().identity(),
+            "rows of a block": self.block_rows,
+            "size": None if self.size is None else list(self.size),
+            "channel": self.channel,
+        }
+
     def blocks(self, start: int = 0) -> Iterator[RowBlock]:
         """See `RowSource.blocks`."""
         shape = self._pixels(self.files[0]).shape if self.size is None else self.size

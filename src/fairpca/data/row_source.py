@@ -56,7 +56,7 @@ class RowSource(ABC):
     Attributes
     ----------
     name : str
-        What to call it in messages; also how a checkpoint knows it again.
+        What to call it in messages.
     n_rows : int or None
         All rows, None where only reading would tell.
     rereadable : bool
@@ -70,6 +70,13 @@ class RowSource(ABC):
     @abstractmethod
     def blocks(self, start: int = 0) -> Iterator[RowBlock]:
         """Yield blocks, leaving out the first `start` of them; always cut in the same places."""
+
+    def identity(self) -> dict[str, Any]:
+        """Return by name what makes it this source, as JSON values: a checkpoint holds it.
+
+        Its content is not part of it: that is known by what is read.
+        """
+        return {"source": self.name, "number of rows": self.n_rows}
 
     def weighted_rows(self) -> int | None:
         """Return how many rows have a positive weight, None where only reading would tell."""
@@ -150,6 +157,10 @@ class ArraySource(RowSource):
             y=y,
             block_rows=size,
         )
+
+    def identity(self) -> dict[str, Any]:
+        """See `RowSource.identity`."""
+        return {**super().identity(), "rows of a block": self.block_rows}
 
     def weighted_rows(self) -> int | None:
         """See `RowSource.weighted_rows`."""
@@ -242,6 +253,18 @@ class TableRows(RowSource):
         """See `RowSource.blocks`."""
         for batch in islice(self._batches(), start, None):
             yield self.roles.split(batch, self._features())
+
+    def identity(self) -> dict[str, Any]:
+        """See `RowSource.identity`."""
+        roles = self.roles
+        return {
+            **super().identity(),
+            "rows of a block": self.block_rows,
+            "columns of sensitive features": roles.groups,
+            "column of y": roles.y,
+            "column of sample weights": roles.sample_weight,
+            "features": self._features(),
+        }
 
     def weighted_rows(self) -> int | None:
         """See `RowSource.weighted_rows`; reads the column of weights."""

@@ -375,17 +375,22 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return levels if self.criterion == "equalized_odds" else (self._positive(levels),)
 
     def _positive(self, levels: tuple[Any, ...]) -> Any:
+        positive = self._positive_label(levels)
+        if positive not in levels:
+            raise ValueError(f"no row of y has the label {positive!r}; y has {list(levels)}.")
+        return levels[levels.index(positive)]
+
+    def _positive_label(self, levels: tuple[Any, ...]) -> Any:
+        """Return the label that counts as positive, whether or not it has come yet."""
         positive = getattr(self, "pos_label", None)
         if positive is None and set(levels) <= {0, 1} | {-1, 1}:
-            positive = 1
+            positive = True if any(type(level) is bool for level in levels) else 1
         if positive is None:
             raise ValueError(
                 f"y has the labels {list(levels)}; set pos_label to the one that counts as the "
                 "favourable outcome."
             )
-        if positive not in levels:
-            raise ValueError(f"no row of y has the label {positive!r}; y has {list(levels)}.")
-        return levels[levels.index(positive)]
+        return positive
 
     def _store(
         self, rows: CheckedRows, components: Floats, mean: Floats, variances: Floats, total: float

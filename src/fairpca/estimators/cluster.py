@@ -136,6 +136,8 @@ def fit_on_cluster(model: Any, X: Any, y: Any, sensitive_features: Any, sample_w
             if number and not model._another_pass():
                 break
             absorb_partitions(stream, partitions, index)
+        if model._measuring_pass():
+            absorb_partitions(stream, partitions, index)
     else:
         stream.summary = partitions.summarise(stream.summary, decay=stream.decay)[1]
     model.n_samples_seen_ = tally.weighted_rows

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairpca.estimators.balanced import BalancedProjection, warn_unless_optimal
 from fairpca.estimators.parameters import check_choice, check_n_components, check_tolerance
+from fairpca.estimators.summarised import TooManyGroupsError
 from fairpca.solvers.multigroup import VectorSolver, exact_vector, multigroup_vectors
 from fairpca.solvers.multigroup_published import brent_vector, frank_wolfe_vector, sdp_vector
 from fairpca.summaries.base import Floats
@@ -186,7 +187,7 @@ class MultigroupPCA(BalancedProjection):
 
     def _components(self, problem: GroupGrams, n_components: int) -> Floats:
         if self.solver == "brent" and len(problem.grams) > 2:
-            raise ValueError(
+            raise TooManyGroupsError(
                 f"solver='brent' is for two groups; there are {len(problem.grams)}. Use 'auto'."
             )
         result = multigroup_vectors(

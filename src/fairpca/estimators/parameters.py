@@ -9,6 +9,7 @@ import numpy as np
 __all__ = [
     "CRITERIA",
     "check_choice",
+    "check_columns_suffice",
     "check_group_handling",
     "check_n_components",
     "check_positive",
@@ -49,6 +50,15 @@ def check_n_components(value: Any) -> int | float | None:
         "n_components must be a whole number of at least 1, a share of the variance strictly "
         f"between 0 and 1, or None for all fair directions; got {value!r}."
     )
+
+
+def check_columns_suffice(n_components: Any, n_features: int) -> None:
+    """Raise ValueError if X can never have so many components, however many rows may come."""
+    if is_count(n_components) and n_components > n_features:
+        raise ValueError(
+            f"n_components={n_components} is more than the {n_features} columns of X. Ask for at "
+            f"most {n_features}."
+        )
 
 
 def check_tolerance(tol: Any, name: str = "tol") -> None:

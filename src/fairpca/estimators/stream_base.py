@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from fairpca.data.array_library import to_numpy
 from fairpca.data.labels import Label, distinct_labels, level_array
-from fairpca.data.matrix import all_finite, explain_nonfinite
+from fairpca.data.matrix import explain_nonfinite
 from fairpca.data.transaction import forget_fit
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, dtype_of
@@ -131,27 +131,34 @@ class StreamEstimator(LinearProjection):
         stream.counting = False
         return True
 
+    def _measuring_pass(self) -> bool:
+        """Whether the power method wants the same rows once more, to measure its components."""
+        self._settle()
+        stream = self._stream
+        if not isinstance(stream, NoisyPower) or stream.axes is not None:
+            return False
+        stream.begin_measuring()
+        return True
+
     def _absorb(self, rows: CheckedRows, *, whole: bool = False) -> None:
         if rows.groups.names != self._names_seen:
             raise ValueError(
                 f"sensitive_features has the attributes {list(rows.groups.names)}; the first batch "
                 f"had {list(self._names_seen)}."
             )
-        stream = self._stream
-        if isinstance(stream, SummaryStream):
-            chunk = max(256, _CHUNK_BYTES // (8 * rows.X.shape[1]))
-            if whole and isinstance(stream.summary, GroupSketch):  # each block is a power step
-                chunk = min(chunk, max(16 * stream.summary.rank, rows.X.shape[0] // 10))
-            finite = rows.X.shape[0] <= chunk or all_finite(rows.X)
-            for part in _parts(rows, chunk) if finite else ():
-                finite = finite and stream.absorb(*part[:3], stratum=part[3])
-        else:
-            finite = stream.absorb(rows.X, rows.groups, rows.sample_weight, stratum=rows.stratum)
-            self._note_late_groups(stream.late_groups())
+        stream = self._stream.copy()  # a batch that is refused has no effect
+        finite = True
+        for part in _parts(rows, self._rows_at_once(rows, whole=whole)):
+            finite = finite and stream.absorb(*part[:3], stratum=part[3])
         if not finite:
             raise ValueError(explain_nonfinite(to_numpy(rows.X), self._names()))
+        self._stream = stream
         for name in _SOLVED & vars(self).keys():
             delattr(self, name)
+        if isinstance(stream, SummaryStream):
+            self._note_solver(stream)
+        else:
+            self._note_late_groups(stream.late_groups())
         if not isinstance(stream, NoisyPower) or stream.counting:
             self.n_samples_seen_ += int(rows.X.shape[0])
         self.phase_ = self._phase()
@@ -170,6 +177,26 @@ class StreamEstimator(LinearProjection):
         n_rows = self.n_samples_seen_ + rows.X.shape[0]
         self._check_labels(joined, n_rows, label=self._stratum, known=known)
 
+    def _rows_at_once(self, rows: CheckedRows, *, whole: bool) -> int:
+        """Return the rows of one step: the power method cuts them itself."""
+        n, stream = rows.X.shape[0], self._stream
+        if not isinstance(stream, SummaryStream):
+            return int(n)
+        chunk = max(256, _CHUNK_BYTES // (8 * rows.X.shape[1]))
+        if whole and isinstance(stream.summary, GroupSketch):  # each block is a power step
+            chunk = min(chunk, max(16 * stream.summary.rank, n // 10))
+        return int(chunk)
+
+    def _note_solver(self, stream: SummaryStream) -> None:
+        if self.solver_ == "moments" and isinstance(stream.summary, GroupSketch):
+            self.solver_ = "sketch"
+            warn_caller(
+                f"{type(self).__name__}: with the groups that came late, exact moments would take "
+                f"more than memory_limit={self.memory_limit!r}, so a sketch goes on from them. "
+                "Raise memory_limit to keep exact moments, or choose solver='sketch' from the "
+                "start."
+            )
+
     def _note_late_groups(self, late: dict[str, list[Any]]) -> None:
         if late and late != getattr(self, "unprotected_groups_", None):
             self.unprotected_groups_ = late
@@ -187,6 +214,15 @@ class StreamEstimator(LinearProjection):
 
     def _finish(self) -> Self:
         """Make do with the rows there were, and work out the components."""
+        self._settle()
+        if isinstance(self._stream, NoisyPower):
+            self._stream.end_measuring()
+        self._solve()
+        self.phase_ = "ready"
+        return self
+
+    def _settle(self) -> None:
+        """Close the stage in flight with the rows there were."""
         lone = self._lone_attribute()
         if lone is not None:
             raise ValueError(lone + "; at least 2 groups are needed for a comparison.")
@@ -206,9 +242,6 @@ class StreamEstimator(LinearProjection):
                     ConvergenceWarning,
                 )
                 stream.phase = "ready"
-        self._solve()
-        self.phase_ = "ready"
-        return self
 
     def _check_begun(self) -> None:
         if "_stream" not in self.__dict__:

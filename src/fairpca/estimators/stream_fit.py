@@ -9,17 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import sklearn
 
 from fairpca.data.checkpoint import CheckpointError, CheckpointFile
+from fairpca.data.digest import RowsDigest
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.sources import RowSource, prefetched
+from fairpca.data.transaction import all_or_nothing
 from fairpca.estimators.base import CheckedRows
-from fairpca.estimators.stream_state import pack_state, unpack_state
+from fairpca.estimators.stream_state import check_same, pack_state, unpack_state
 
 if TYPE_CHECKING:
     from fairpca.estimators.streaming import StreamingMomentMatchingPCA
@@ -74,8 +76,11 @@ class _Place:
     rows: int = 0  # rows taken in this pass
     all_rows: int = 0
     passes: int = 1
+    digest: dict[str, str] = field(default_factory=dict)  # of the rows taken in this pass
+    whole: dict[str, str] = field(default_factory=dict)  # of those of the first pass
 
 
+@all_or_nothing
 def fit_stream(
     estimator: _T,
     source: RowSource,
@@ -99,7 +104,8 @@ def fit_stream(
     every : float
         Seconds between checkpoints; 0 for one after each block.
     resume : bool
-        Go on from the checkpoint if there is one.
+        Go on from the checkpoint if there is one. Rows taken before are read again, to see that
+        they are the same.
     progress : callable, optional
         Called with a `StreamProgress` after each block.
     prefetch : int
@@ -113,29 +119,33 @@ def fit_stream(
     Raises
     ------
     CheckpointError
-        If the checkpoint is of another fit, or both copies are damaged.
+        If the checkpoint is of other rows, options or parameters (the message says which differ),
+        if both copies are damaged, or if a file of another kind has the name of one.
     ValueError
         As `fit`; and if a source that can be read once is to be resumed.
     """
     keeper = None if checkpoint is None else CheckpointFile(Path(checkpoint))
+    if keeper is not None:
+        keeper.check()
     place = _resumed(estimator, source, keeper) if resume and keeper else None
     if place is None:
         estimator._reset()
         place = _Place()
     started = saved = time.monotonic()
     waiting, rows_before = 0.0, place.all_rows
-    while place.number < place.passes:
-        if place.number and not place.block and not estimator._another_pass():
-            break
-        blocks = _checked(estimator, source, replace(place), sklearn.get_config())
-        for rows, waited in _timed(prefetched(blocks, prefetch) if prefetch else blocks):
+    while not place.number or place.block or _reads_again(estimator, source, place):
+        digest = None if keeper is None else RowsDigest()
+        blocks = _checked(estimator, source, replace(place), sklearn.get_config(), digest)
+        for (rows, read), waited in _timed(prefetched(blocks, prefetch) if prefetch else blocks):
             waiting += waited
             if rows is not None:
                 _take(estimator, rows, source, place)
-            place.block += 1
+            place.block, place.digest = place.block + 1, read
             now = time.monotonic()
             if progress is not None:
                 total = None if source.n_rows is None else source.n_rows * place.passes
+                if total is not None and source.rereadable and estimator.solver_ == "power":
+                    total += source.n_rows or 0  # the pass that measures
                 progress(
                     StreamProgress(
                         place.all_rows - rows_before,
@@ -153,13 +163,23 @@ def fit_stream(
                 raise ValueError(f"{source.name} has no rows.")
             counted = int(estimator.summary().counts.sum())  # rows of weight 0 do not count
             place.passes = estimator._passes(counted) if source.rereadable else 1
-        place.number, place.block, place.rows = place.number + 1, 0, 0
+            place.whole = place.digest
+        elif digest is not None:
+            _check_read(digest, place.whole, f"{source.name} has changed between two passes")
+        place.number, place.block, place.rows, place.digest = place.number + 1, 0, 0, {}
     n_rows, label = estimator.n_samples_seen_, estimator._stratum
     estimator._check_labels(estimator._levels_seen(), n_rows, label=label)
     estimator._finish()
     if keeper is not None:
         keeper.remove()
     return estimator
+
+
+def _reads_again(estimator: StreamingMomentMatchingPCA, source: RowSource, place: _Place) -> bool:
+    """Whether there is to be another pass: for more steps, or to measure what they led to."""
+    if place.number < place.passes and estimator._another_pass():
+        return True
+    return source.rereadable and estimator._measuring_pass()
 
 
 def _timed(blocks: Iterator[_Block]) -> Iterator[tuple[_Block, float]]:
@@ -175,15 +195,23 @@ def _timed(blocks: Iterator[_Block]) -> Iterator[tuple[_Block, float]]:
 
 
 def _checked(
-    estimator: StreamingMomentMatchingPCA, source: RowSource, place: _Place, config: dict[str, Any]
-) -> Iterator[CheckedRows | None]:
-    """Yield blocks checked and encoded, None for one without rows, which is as if absent.
+    estimator: StreamingMomentMatchingPCA,
+    source: RowSource,
+    place: _Place,
+    config: dict[str, Any],
+    digest: RowsDigest | None,
+) -> Iterator[tuple[CheckedRows | None, dict[str, str]]]:
+    """Yield blocks checked and encoded, with the digest of all blocks up to each.
 
-    Where blocks are read ahead, this is the reader's work, in its thread. scikit-learn's
-    configuration, which is each thread's own, comes along.
+    None stands for a block without rows, which is as if absent. Blocks taken before are read for
+    their digest alone. Where blocks are read ahead, this is the reader's work, in its thread.
+    scikit-learn's configuration, which is each thread's own, comes along.
     """
     first = "_stream" not in estimator.__dict__
-    for block in source.blocks(place.block):
+    taken, rows_taken, place.rows = place.block, place.rows, 0
+    changed = f"{source.name}, up to row {rows_taken:,}, is not what the checkpoint was made of"
+    number = 0
+    for number, block in enumerate(source.blocks(), 1):
         rows = None
         if block.n_rows:
             with _located(source, place, block.n_rows), sklearn.config_context(**config):
@@ -197,7 +225,23 @@ def _checked(
                 )
             first = False
             place.rows += block.n_rows
-        yield rows
+            if digest is not None:
+                digest.add(rows.X, rows.groups, rows.sample_weight, rows.stratum)
+        if number > taken:
+            yield rows, {} if digest is None else digest.values()
+        elif number == taken and digest is not None:
+            _check_read(digest, place.digest, changed)
+    if number < taken:
+        raise CheckpointError(f"{changed}: it has fewer rows. Start again without resuming.")
+
+
+def _check_read(digest: RowsDigest, known: dict[str, str], what: str) -> None:
+    """Raise CheckpointError if rows read again are not those that were summed."""
+    differences = digest.differences(known)
+    if differences:
+        raise CheckpointError(
+            f"{what}: the {', '.join(differences)} differ. Start again without resuming."
+        )
 
 
 @contextmanager
@@ -237,7 +281,7 @@ def _save(
     place: _Place,
 ) -> None:
     values, arrays = pack_state(estimator)
-    keeper.write({"source": _identity(source), "place": vars(place), "state": values}, arrays)
+    keeper.write({"source": source.identity(), "place": vars(place), "state": values}, arrays)
 
 
 def _resumed(
@@ -251,15 +295,6 @@ def _resumed(
             f"a {source.name} cannot be resumed, for its rows cannot be read again. Give a file, "
             "an array or a list of blocks."
         )
-    if found.values["source"] != _identity(source):
-        raise CheckpointError(
-            f"the checkpoint {keeper.path} is of {found.values['source']}, not of "
-            f"{_identity(source)}. Start again without resuming."
-        )
+    check_same("rows or options", found.values["source"], source.identity())
     unpack_state(estimator, found.values["state"], found.arrays)
     return _Place(**found.values["place"])
-
-
-def _identity(source: RowSource) -> list[Any]:
-    rows = getattr(source, "block_rows", None)
-    return [source.name, source.n_rows, rows]

@@ -20,7 +20,7 @@ from fairpca.solvers.noisy_power import NoisyPower, PowerSettings
 from fairpca.solvers.room import check_enough_directions
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
-from fairpca.summaries.stream import SummaryStream
+from fairpca.summaries.stream import SummaryStream, most_cells
 
 if TYPE_CHECKING:
     from fairpca.estimators.stream_base import StreamEstimator
@@ -49,12 +49,16 @@ def start_stream(
     unfair_per_attribute(model.n_unfair, rows.groups.names)  # names are checked for all solvers
     if solver == "power":
         return solver, _power(model, rows, n_rows)
-    empty: GroupMoments | GroupSketch
+    sketch = GroupSketch.empty(d, rank=_sketch_rank(model, rows), rule=model.sketch_rule)
+    summary: GroupMoments | GroupSketch = sketch
+    # Groups may come late, and with them what is held of their cells; a pooled scatter is one.
+    limit = parse_bytes(model.memory_limit) if model.solver == "auto" else None
     if solver == "moments":
-        empty = GroupMoments.empty(d, resolution="cells" if model.n_unfair else "pooled")
-    else:
-        empty = GroupSketch.empty(d, rank=_sketch_rank(model, rows), rule=model.sketch_rule)
-    return solver, SummaryStream.into(empty, decay=float(model.decay))
+        summary = GroupMoments.empty(d, resolution="cells" if model.n_unfair else "pooled")
+        limit = limit if model.n_unfair else None
+    return solver, SummaryStream.into(
+        summary, decay=float(model.decay), limit=limit, sketch=None if limit is None else sketch
+    )
 
 
 def check_stream_parameters(model: StreamEstimator) -> None:
@@ -97,8 +101,8 @@ def _choose_solver(model: StreamEstimator, rows: CheckedRows) -> str:
     if model.n_unfair:
         levels = [max(2, len(a.levels)) for a in rows.groups.attributes]
         cells = int(np.prod(levels, dtype=float)) * (1 if rows.stratum is None else 2)
-    needed = 8 * rows.X.shape[1] ** 2 * (2 * cells + 2)
-    return "moments" if needed <= parse_bytes(model.memory_limit) else "sketch"
+    fit = cells <= most_cells(parse_bytes(model.memory_limit), rows.X.shape[1])
+    return "moments" if fit else "sketch"
 
 
 def _sketch_rank(model: StreamEstimator, rows: CheckedRows) -> int:
@@ -135,7 +139,7 @@ def _power(model: StreamEstimator, rows: CheckedRows, n_rows: int | None) -> Noi
     if rows.stratum is not None:
         strata = None
         if model.criterion == "equal_opportunity":
-            strata = model._strata_so_far(rows.stratum.levels)
+            strata = (model._positive_label(rows.stratum.levels),)
     return NoisyPower(
         settings,
         rows.groups.names,

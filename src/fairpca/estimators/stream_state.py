@@ -22,7 +22,7 @@ from fairpca.summaries.waiting import WaitingRows
 if TYPE_CHECKING:
     from fairpca.estimators.streaming import StreamingMomentMatchingPCA
 
-__all__ = ["pack_state", "unpack_state"]
+__all__ = ["check_same", "pack_state", "unpack_state"]
 
 _PARTS: Mapping[str, type] = {
     kind.__name__: kind
@@ -78,22 +78,27 @@ def unpack_state(
             f"the checkpoint was written by fairpca {values['version']}, this is {__version__}. "
             "Start again without resuming."
         )
-    parameters = _described(estimator)
-    if values["parameters"] != parameters:
-        raise CheckpointError(
-            "the checkpoint belongs to a fit with other parameters: it has "
-            f"{values['parameters']}, this estimator {parameters}. Use the same, or start again "
-            "without resuming."
-        )
+    check_same("parameters", values["parameters"], _described(estimator))
     estimator._reset()
     estimator.__dict__.update(_living(decode(values["state"], lambda name: arrays[name])))
 
 
-def _described(estimator: StreamingMomentMatchingPCA) -> str:
+def check_same(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise CheckpointError, naming what differs, unless a fit goes on with what it began with."""
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if names:
+        changes = "; ".join(f"{n} was {before.get(n)}, now {now.get(n)}" for n in names)
+        raise CheckpointError(
+            f"the checkpoint belongs to a fit with other {what}: {changes}. Use the same, or start "
+            "again without resuming."
+        )
+
+
+def _described(estimator: StreamingMomentMatchingPCA) -> dict[str, str]:
     parameters = estimator.get_params(deep=False)
     if isinstance(parameters["random_state"], np.random.Generator | np.random.RandomState):
         parameters["random_state"] = type(parameters["random_state"]).__name__
-    return ", ".join(f"{name}={value!r}" for name, value in sorted(parameters.items()))
+    return {name: repr(value) for name, value in sorted(parameters.items())}
 
 
 def _plain(value: Any) -> Any:

@@ -77,9 +77,11 @@ class StreamingMomentMatchingPCA(StreamEstimator):
         `sketch_error_` a guarantee that holds for whatever data.
     decay : float, default=1.0
         "moments", "sketch": factor in (0, 1] by which the weight of all earlier rows shrinks with
-        each row, for streams that change; n rows ago weigh ``decay ** n``.
+        each row, for streams that change; n rows ago weigh ``decay ** n``. A group unseen for long
+        keeps its mean and shape.
     memory_limit : int or str, default="1GiB"
-        "auto": bytes that exact moments may take, ``"512MiB"`` for example.
+        "auto": bytes that exact moments may take, ``"512MiB"`` for example. Where groups come late
+        and they would take more, a sketch goes on from them, with a warning.
     solver : {"auto", "moments", "power", "sketch"}, default="auto"
         See the table above.
     pos_label : object, default=None
@@ -105,6 +107,9 @@ class StreamingMomentMatchingPCA(StreamEstimator):
     components_, unfair_subspace_, mean_, explained_variance_, explained_variance_ratio_,
     constraint_violation_, n_components_, groups_, group_counts_
         As of :class:`MomentMatchingPCA`, of the rows so far; worked out when first asked for.
+        "power" measures variances along the components by a last pass of `fit` over the rows. Of
+        rows that come once, each block of stage 2 is measured before it is used, and later ones
+        count more (block t of T counts t times); NaN before the second block.
     sketch_error_ : float
         "sketch": bound of the spectral error of the within-group covariance, squared units of X;
         0 for exact moments.
@@ -233,6 +238,8 @@ class StreamingMomentMatchingPCA(StreamEstimator):
         for number in range(self._passes(rows.X.shape[0])):
             if number and not self._another_pass():
                 break
+            self._absorb(rows, whole=True)
+        if self._measuring_pass():
             self._absorb(rows, whole=True)
         return self._finish()
 

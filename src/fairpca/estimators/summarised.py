@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from fairpca.data.dask_input import is_dask
 from fairpca.data.groups import Groups, Label, level_array
@@ -22,6 +23,7 @@ from fairpca.estimators.base import CheckedRows, LinearProjection
 from fairpca.estimators.cluster import counted_rows, partitioned_rows
 from fairpca.estimators.parameters import (
     CRITERIA,
+    check_columns_suffice,
     check_group_handling,
     check_n_components,
 )
@@ -29,7 +31,13 @@ from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.moments import GroupMoments, Resolution
 from fairpca.summaries.span import SpanMoments
 
-__all__ = ["SummarisedRows", "SummaryProjection"]
+__all__ = ["SummarisedRows", "SummaryProjection", "TooManyGroupsError"]
+
+_OF_COLUMNS = ("n_features_in_", "feature_names_in_")
+
+
+class TooManyGroupsError(ValueError):
+    """A method has more groups than it is made for: no further row can mend it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +164,8 @@ class SummaryProjection(LinearProjection):
         """Add a batch of rows, of any size, and fit to all rows seen so far, those of `fit` too.
 
         The result is that of one `fit` to all rows, up to rounding. A batch may lack groups; a
-        group first seen later is added. Memory O(cells · n_features²).
+        group first seen later is added. While the rows so far are too few for an answer, there are
+        no components, and asking for them says what is missing. Memory O(cells · n_features²).
 
         Parameters
         ----------
@@ -170,7 +179,8 @@ class SummaryProjection(LinearProjection):
         Raises
         ------
         ValueError
-            As `fit`, or if columns or attributes differ from those of earlier batches.
+            As `fit`, or if columns or attributes differ from those of earlier batches. Too few
+            rows or groups so far are no error.
         """
         self._check_shared_parameters()
         before: SpanMoments | None = getattr(self, "_summary", None)
@@ -183,6 +193,7 @@ class SummaryProjection(LinearProjection):
             rows = self._validate(
                 X, y, sensitive_features, sample_weight, reset=before is None, batch=True
             )
+            check_columns_suffice(self.n_components, rows.X.shape[1])
             moments = GroupMoments.from_rows(
                 rows.X,
                 rows.groups,
@@ -191,14 +202,23 @@ class SummaryProjection(LinearProjection):
                 resolution=self._resolution,
             )
             self._check_finite(rows, moments)
-        n_rows = rows.X.shape[0]
         known: dict[str, tuple[Label, ...]] = {}
         if before is not None:
             known = before.moments.all_levels()
-            moments, n_rows = before.in_columns().merge(moments), n_rows + self.n_samples_seen_
-        label = None if rows.stratum is None else rows.stratum.name
+            moments = before.in_columns().merge(moments)
+        n_rows, label = int(moments.counts.sum()), getattr(rows.stratum, "name", None)
         self._check_labels(moments.all_levels(), n_rows, label=label, known=known)
-        return self._solve_span(rows, SpanMoments(moments), n_rows, partial=True)
+        seen = self._seen(rows, SpanMoments(moments), n_rows, partial=True)
+        try:
+            if not n_rows:
+                raise ValueError("no row of positive weight has come.")
+            return self._finish(seen)
+        except TooManyGroupsError:
+            raise
+        except ValueError as error:  # more rows may help
+            self._drop_answer()
+            self._lacking = str(error)
+        return self._store_seen(seen)
 
     @fits_anew
     def fit_summary(
@@ -261,20 +281,52 @@ class SummaryProjection(LinearProjection):
         if not moments.is_finite():
             raise ValueError(explain_nonfinite(rows.X, self._names()))
 
+    def __sklearn_is_fitted__(self) -> bool:
+        if self.__dict__.get("_lacking"):
+            raise NotFittedError(self._not_ready())
+        return "components_" in self.__dict__
+
+    def __getattr__(self, name: str) -> Any:
+        if name.endswith("_") and not name.startswith("_") and self.__dict__.get("_lacking"):
+            raise AttributeError(self._not_ready())
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _drop_answer(self) -> None:
+        """Forget what the last answer was, or as much of one as there is."""
+        for name in [n for n in vars(self) if n.endswith("_") and n not in _OF_COLUMNS]:
+            delattr(self, name)
+
+    def _not_ready(self) -> str:
+        return (
+            f"This {type(self).__name__} instance is not ready yet: partial_fit more rows. With "
+            f"those so far ({self.n_samples_seen_:,}), {self._lacking}"
+        )
+
     def _solve_span(
         self, rows: CheckedRows, span: SpanMoments, n_rows: int, *, partial: bool = False
     ) -> Self:
+        return self._finish(self._seen(rows, span, n_rows, partial=partial))
+
+    def _seen(
+        self, rows: CheckedRows, span: SpanMoments, n_rows: int, *, partial: bool
+    ) -> SummarisedRows:
         stratum = None if rows.stratum is None else rows.stratum.name
-        seen = SummarisedRows(rows, span.moments, rows.groups.names, n_rows, stratum, span, partial)
-        return self._finish(seen)
+        return SummarisedRows(rows, span.moments, rows.groups.names, n_rows, stratum, span, partial)
 
     def _finish(self, seen: SummarisedRows) -> Self:
+        self._lacking = ""
         self._solve(seen)
+        return self._store_seen(seen)
+
+    def _store_seen(self, seen: SummarisedRows) -> Self:
+        """Set what is known of the rows, answer or none."""
         moments = seen.moments
         self.n_samples_seen_ = seen.n_rows
         self.groups_ = {a: level_array(moments.levels(a)) for a in seen.attributes}
         self.group_counts_ = {
-            a: np.array([moments.count(moments.cells(a, [level])) for level in moments.levels(a)])
+            a: np.array(
+                [moments.count(moments.cells(a, [level])) for level in moments.levels(a)], dtype=int
+            )
             for a in seen.attributes
         }
         self._summary = seen.span  # None: nothing that more rows could be added to

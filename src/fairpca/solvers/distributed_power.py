@@ -48,9 +48,7 @@ def absorb_partitions(power: NoisyPower, rows: PartitionedRows, index: Sequence[
     while start < where.n_rows:
         stop = _piece_end(power, where, start)
         _add(power, where, start, stop)
-        power.block_rows += stop - start
-        if power.block_complete:
-            power._close()
+        power.advance(stop - start)
         start = stop
 
 
@@ -96,6 +94,8 @@ class _Places:
 def _piece_end(power: NoisyPower, where: _Places, start: int) -> int:
     """Rows up to the end of the block, or to the first row of a group not seen before."""
     size, stop = power.settings.pca_block_size, where.n_rows
+    if power.axes is not None:
+        return stop
     if power.phase == "unfair_subspace":
         size = power.settings.block_size
         seen = set(map(cell_id, power.first.keys))

@@ -58,9 +58,21 @@ class NoisyPower(PowerState):
         Returns
         -------
         bool
-            False if the batch has NaN, infinity or too large values: then nothing has changed.
+            False if the batch has NaN, infinity or too large values: then nothing has changed,
+            and neither where it raises.
         """
         cells = split_into_cells(X, groups, sample_weight, stratum)
+        drawn, twin, taken = self.rng.bit_generator.state, self._with_own_sums(), False
+        try:
+            taken = twin._take(X, cells)
+        finally:
+            if not taken:
+                self.rng.bit_generator.state = drawn
+        if taken:
+            vars(self).update(vars(twin))
+        return taken
+
+    def _take(self, X: Any, cells: Cells) -> bool:
         start, n = 0, len(cells.codes)
         # A batch that is one piece shows in its sums whether it is finite, at no cost.
         one_piece = n > 0 and self._piece_end(cells, 0) == n
@@ -72,15 +84,33 @@ class NoisyPower(PowerState):
             with np.errstate(over="ignore", invalid="ignore"):
                 moments = GroupSketch.empty(self.n_features, rank=0).add_cells(piece)
                 first = self.first.merge(moments) if self.counting else self.first
-            if one_piece and not (moments.is_finite() and first.is_finite()):
+            if not (moments.is_finite() and first.is_finite()):
                 return False
             self.first = first
             self._add(piece, moments)
-            self.block_rows += stop - start
-            if self.block_complete:
-                self._close()
+            self.advance(stop - start)
             start = stop
         return True
+
+    def advance(self, n_rows: int) -> None:
+        """Count rows whose sums have been added, and close the block that they complete."""
+        if self.axes is None:
+            self.block_rows += n_rows
+            if self.block_complete:
+                self._close()
+
+    def begin_measuring(self) -> None:
+        """Let the next rows, which are all rows once more, tell the components' variances."""
+        self.axes, self.counting = self._components(), False
+        self.measured = BlockProducts.zeros(self.axes, self._near(), 1)
+
+    def end_measuring(self) -> None:
+        """Take the variances from the rows since `begin_measuring`; further rows are new ones."""
+        if self.axes is not None and self.measured is not None:
+            about = self._true_mean(self.measured.origin)
+            C = self.measured.copy().moment(0, self.axes, about).astype(np.float64)
+            self.variances = np.einsum("ij,ij->j", self.axes, C)
+        self.axes, self.measured, self.counting = None, None, True
 
     def finish(self) -> None:
         """Close the block in flight, and the stage, with the rows that have come.
@@ -105,21 +135,13 @@ class NoisyPower(PowerState):
 
         `n_iter` counts steps of stage 2.
         """
-        assert self.V is not None  # noqa: S101 - callers look at `phase`
-        k = self.settings.n_components
-        rotation, values = np.eye(self.V.shape[1]), np.zeros(k)
-        if self.n_blocks:
-            rotation, values = _ritz(self.triangle, self.core)
-        V = _product(self.V, rotation[:, :k].astype(self.dtype))
-        if len(self.unfair):
-            V = subtract_span(V, self.unfair)
-        V = orthonormal_columns(V)[0]
-        # QR may flip columns, never turn them: the order by variance stands.
+        V, k = self._components(), self.settings.n_components
+        values = self.variances if len(self.variances) else np.full(k, np.nan)
+        order = np.argsort(-values, kind="stable")
+        V, values = V[:, order], values[order]
         violation = 0.0
-        if len(self.unfair):  # in double precision: small entries in rows of large units count
-            V = off_span(V.astype(np.float64), self.unfair).astype(self.dtype)
+        if len(self.unfair):
             violation = float(np.linalg.norm(self.unfair @ V, 2))
-        values = values[:k]
         return SolverResult(
             components=V.T,
             objective=float(values.sum()),
@@ -128,6 +150,23 @@ class NoisyPower(PowerState):
             reason=self.progress(),
             certificate={"constraint_violation": violation, "explained_variance": values},
         )
+
+    def _components(self) -> NDArray[Any]:
+        """Return the components as columns, in the order of the last block's variances."""
+        assert self.V is not None  # noqa: S101 - callers look at `phase`
+        V = _product(self.V, self._rotation().astype(self.dtype))
+        if len(self.unfair):
+            V = subtract_span(V, self.unfair)
+        # QR may flip columns, never turn them: the order by variance stands.
+        columns: NDArray[Any] = orthonormal_columns(V)[0]
+        if len(self.unfair):  # in double precision: small entries in rows of large units count
+            columns = off_span(columns.astype(np.float64), self.unfair).astype(self.dtype)
+        return columns
+
+    def _rotation(self) -> Floats:
+        """Return what turns the iterate into the components, shape (width, n_components)."""
+        k, width = self.settings.n_components, self._iterate().shape[1]
+        return (_ritz(self.triangle, self.core) if self.n_blocks else np.eye(width))[:, :k]
 
     # Stage 1
 
@@ -144,6 +183,8 @@ class NoisyPower(PowerState):
         Each comes with the matrix to multiply by, and the mask of cells of each side (None: all
         rows are on one side).
         """
+        if self.axes is not None and self.measured is not None:
+            return [(self.measured, self.axes, None)]
         if self.phase != "unfair_subspace":
             if self.sums is None:
                 self.sums = BlockProducts.zeros(self._iterate(), self._origin(), 1)
@@ -176,10 +217,14 @@ class NoisyPower(PowerState):
         return orthonormal
 
     def _origin(self) -> Floats:
-        """Where sums are taken about: where the data lie, if they lie far from zero."""
+        """Where sums are taken about: see `_near`, unless the mean is assumed to be zero."""
+        return self._near() if self.settings.center else np.zeros(self.n_features)
+
+    def _near(self) -> Floats:
+        """Return a point where the data lie if they lie far from zero, or else zero."""
         mean = self.first.origin + self.first.mean(self.first.everything)
         total = self.first.covariance().trace()
-        if not self.settings.center or mean @ mean <= _NEAR * total:
+        if mean @ mean <= _NEAR * total:
             return np.zeros(self.n_features)
         return self.first.origin.astype(self.dtype).astype(np.float64)
 
@@ -188,6 +233,10 @@ class NoisyPower(PowerState):
         if not self.settings.center:
             return np.zeros(self.n_features)
         return self.first.mean(cells) + (self.first.origin - origin)
+
+    def _true_mean(self, origin: Floats) -> Floats:
+        """Mean of all rows so far less the origin of sums, whatever is assumed of it."""
+        return self.first.mean(self.first.everything) + (self.first.origin - origin)
 
     def _close(self) -> None:
         if self.phase == "unfair_subspace":
@@ -259,13 +308,15 @@ class NoisyPower(PowerState):
         """V ← QR((I − UUᵀ) Σ V) with the block's Σ; V is already orthogonal to U."""
         if self.sums is None:
             return
-        V = self._iterate()
-        C = self.sums.moment(0, V, self._mean(self.first.everything, self.sums.origin))
+        V, sums = self._iterate(), self.sums
+        C = sums.moment(0, V, self._mean(self.first.everything, sums.origin))
         self.sums = None
         if len(self.unfair):
             C = subtract_span(C, self.unfair)
-        last = self.n_blocks + 1 >= self.settings.n_pca_blocks
-        self.core = _product(V, C, trans_a=1) if last else None
+        core = _product(V, C, trans_a=1)
+        if self.n_blocks:
+            self._measure(core, sums)
+        self.core = core
         self.V, self.triangle = orthonormal_columns(C)
         if len(self.unfair):
             self.V = subtract_span(self.V, self.unfair)
@@ -274,6 +325,22 @@ class NoisyPower(PowerState):
         if self.n_blocks >= self.settings.n_pca_blocks:
             self.phase = "ready"
 
+    def _measure(self, core: NDArray[Any], sums: BlockProducts) -> None:
+        """Let a block tell the variances along the components that earlier blocks have led to.
+
+        Rows that a direction was chosen by would flatter it. Of T blocks, number t counts t times:
+        the later ones measure components that are nearer to those of now.
+        """
+        V, spread = self._iterate(), core.astype(np.float64)
+        if not self.settings.center:  # so far about zero
+            block, mean = V.T @ (sums.sums[0] / sums.weights[0]), V.T @ self._true_mean(sums.origin)
+            cross = np.outer(block, mean)
+            spread = spread - cross - cross.T + np.outer(mean, mean)
+        R, t = self._rotation(), self.n_blocks + 1
+        found: Floats = np.einsum("ij,ij->j", R, spread @ R)
+        known = self.variances if len(self.variances) else found
+        self.variances = known + (found - known) * (2 * t / (t * (t + 1) - 2))
+
 
 def _product(A: NDArray[Any], B: NDArray[Any], trans_a: int = 0) -> NDArray[Any]:
     """Return A B or AᵀB in Fortran order, by the same BLAS as all else; see `weighted_sums`."""
@@ -281,21 +348,17 @@ def _product(A: NDArray[Any], B: NDArray[Any], trans_a: int = 0) -> NDArray[Any]
     return product
 
 
-def _ritz(triangle: NDArray[Any], core: NDArray[Any] | None) -> tuple[Floats, Floats]:
-    """Rotation of Q that orders Σ ≈ ΣV (VᵀΣV)⁺ VᵀΣ, for ΣV = Q · triangle, and its variances.
+def _ritz(triangle: NDArray[Any], core: NDArray[Any] | None) -> Floats:
+    """Rotation of Q that orders Σ ≈ ΣV (VᵀΣV)⁺ VᵀΣ by variance, for ΣV = Q · triangle.
 
-    Without the core VᵀΣV, which costs as much as a block of k rows, singular values of ΣV do.
+    Without the core VᵀΣV, singular vectors of ΣV do.
     """
     triangle = triangle.astype(np.float64)
-    if core is None:
-        left, variances, _ = scipy.linalg.svd(triangle)
-        return left, variances
-    core = core.astype(np.float64)
-    values, vectors = scipy.linalg.eigh((core + core.T) / 2)
-    kept = values > 1e-12 * max(float(values[-1]), 0.0)
-    if not kept.any():
-        return np.eye(len(core)), np.zeros(len(core))
-    left, roots, _ = scipy.linalg.svd(triangle @ (vectors[:, kept] / np.sqrt(values[kept])))
-    variances = np.zeros(len(core))
-    variances[: len(roots)] = roots**2
-    return left, variances
+    if core is not None:
+        values, vectors = scipy.linalg.eigh((core + core.T).astype(np.float64) / 2)
+        kept = values > 1e-12 * max(float(values[-1]), 0.0)
+        if not kept.any():
+            return np.eye(len(core))
+        triangle = triangle @ (vectors[:, kept] / np.sqrt(values[kept]))
+    left: Floats = scipy.linalg.svd(triangle)[0]
+    return left

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -63,3 +63,7 @@ class Comparison:
     values: Floats = field(default_factory=lambda: np.zeros(0))
     rows: int = 0
     sums: BlockProducts | None = None  # sides: inside, outside
+
+    def copy(self) -> Comparison:
+        """Return a state whose sums may be changed apart."""
+        return replace(self, sums=None if self.sums is None else self.sums.copy())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,10 @@ class PowerState:
         What is being estimated. Rows that come after "ready" refine the components further.
     counting : bool
         Whether rows are new; False on a further pass over rows that `first` holds already.
+    variances : ndarray of shape (n_components,) or (0,)
+        Along the components, about the mean of all rows; NaN before two blocks of stage 2.
+    axes : ndarray of shape (n_features, n_components) or None
+        The components while a pass over the rows measures them; no block is closed meanwhile.
     """
 
     settings: PowerSettings
@@ -65,7 +70,22 @@ class PowerState:
     V: NDArray[Any] | None = None
     sums: BlockProducts | None = None
     core: NDArray[Any] | None = None
+    variances: Floats = field(default_factory=lambda: np.zeros(0))
+    axes: NDArray[Any] | None = None
+    measured: BlockProducts | None = None
     triangle: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def copy(self) -> Self:
+        """Return a state that goes on from here; rows that it takes do not change this one."""
+        return copy.copy(self)
+
+    def _with_own_sums(self) -> Self:
+        """Return a state whose sums may be added to in place; only the generator is shared."""
+        twin = copy.copy(self)
+        twin.comparisons = {key: c.copy() for key, c in self.comparisons.items()}
+        twin.sums = None if self.sums is None else self.sums.copy()
+        twin.measured = None if self.measured is None else self.measured.copy()
+        return twin
 
     @property
     def block_complete(self) -> bool:
@@ -132,6 +152,8 @@ class PowerState:
     def _piece_end(self, cells: Cells, start: int) -> int:
         """Rows up to the end of the block, or to the first row of a group not seen before."""
         stop = len(cells.codes)
+        if self.axes is not None:
+            return stop
         size = self.settings.pca_block_size
         if self.phase == "unfair_subspace":
             size = self.settings.block_size

@@ -34,6 +34,7 @@ __all__ = [
     "held_bytes",
     "levels_of",
     "merge_keys",
+    "shrunk",
     "split_into_cells",
 ]
 
@@ -266,6 +267,15 @@ def merge_keys(
         if position.setdefault(cell_id(key), len(keys)) == len(keys):
             keys.append(key)
     return tuple(keys), [position[cell_id(key)] for key in second]
+
+
+def shrunk(weights: Floats, factor: float, floor: float) -> tuple[Floats, Floats]:
+    """Return weights multiplied by a factor in [0, 1], and what each was multiplied by.
+
+    A weight does not fall below the floor, and one that is below it stays.
+    """
+    smaller = np.maximum(weights * factor, np.minimum(weights, floor))
+    return smaller, smaller / weights
 
 
 @dataclass(frozen=True, eq=False)

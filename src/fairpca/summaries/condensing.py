@@ -8,13 +8,15 @@ import numpy as np
 import scipy.linalg
 
 from fairpca.summaries.base import Floats
+from fairpca.summaries.orthonormal import orthonormalise
 
-__all__ = ["SketchRule", "nystrom_factor", "shorten"]
+__all__ = ["SketchRule", "condensed", "nystrom_factor", "shorten"]
 
 SketchRule = Literal["power", "frequent_directions"]
 """How a factor that has grown too long is shortened; see `GroupSketch`."""
 
 _CUT = 1e-13
+_SWEEPS = 4
 
 
 def nystrom_factor(product: Floats, Q: Floats) -> Floats:
@@ -42,3 +44,14 @@ def shorten(factor: Floats, rank: int, rule: SketchRule) -> tuple[Floats, float]
     values, vectors = values[:rank][kept], vectors[:, :rank][:, kept]
     scale = np.sqrt((values - dropped) / values) if rule == "frequent_directions" else 1.0
     return (vectors * scale).T @ factor, dropped
+
+
+def condensed(scatter: Floats, rank: int) -> Floats:
+    """Return a factor of at most `rank` rows of a scatter matrix, by a few power steps."""
+    d = len(scatter)
+    start = np.random.default_rng(rank).standard_normal((min(rank, d), d))
+    for _ in range(_SWEEPS):
+        Q = start.T.copy("F")
+        orthonormalise(Q)
+        start = nystrom_factor(scatter @ Q, Q)
+    return start

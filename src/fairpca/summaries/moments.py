@@ -22,6 +22,7 @@ from fairpca.summaries.base import (
     GroupSummary,
     check_same_attributes,
     merge_keys,
+    shrunk,
     split_into_cells,
 )
 from fairpca.summaries.blocks import (
@@ -193,9 +194,11 @@ class GroupMoments(GroupSummary):
             self, keys=keys, counts=counts, weights=weights, means=means, scatter=scatter
         )
 
-    def scaled(self, factor: float) -> GroupMoments:
-        """Return the summary with all weights multiplied by a positive factor."""
-        return replace(self, weights=self.weights * factor, scatter=self.scatter * factor)
+    def scaled(self, factor: float, *, floor: float = 0.0) -> GroupMoments:
+        """Return the summary with its weights multiplied by a factor in [0, 1]; see `shrunk`."""
+        weights, ratios = shrunk(self.weights, factor, floor)
+        by_cell = factor if self.resolution == "pooled" else ratios[:, None, None]
+        return replace(self, weights=weights, scatter=self.scatter * by_cell)
 
     def is_finite(self) -> bool:
         """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
@@ -299,10 +302,9 @@ def _add_between(
     scatter: Floats, first: tuple[float, Floats], second: tuple[float, Floats]
 ) -> None:
     """Add w₁w₂/(w₁+w₂) δδᵀ in place, for (weight, mean) of two sets of rows."""
-    weight = first[0] * second[0]
-    if weight:
+    if first[0] and second[0]:
         delta = second[1] - first[1]
-        scatter += np.outer(weight / (first[0] + second[0]) * delta, delta)
+        scatter += np.outer(first[0] * (second[0] / (first[0] + second[0])) * delta, delta)
 
 
 def _mirror(matrix: Floats, block: int = 512) -> None:

@@ -31,7 +31,7 @@ from fairpca.summaries.base import CellId, Floats, cell_id, split_into_cells
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.reduction import compute, local_reduce, tree_reduce
 from fairpca.summaries.sketch import GroupSketch
-from fairpca.summaries.stream import SummaryStream
+from fairpca.summaries.stream import SummaryStream, faded
 
 __all__ = [
     "BlockRules",
@@ -144,6 +144,7 @@ class Tally:
 class _Partial(NamedTuple):
     tally: Tally
     summary: Any
+    idle: int  # rows of weight 0 after the last row that counts
 
 
 class CellIndex(NamedTuple):
@@ -292,15 +293,17 @@ def _summarise(
         finite = not X.shape[0] or stream.absorb(X, groups, weight, stratum=stratum)
     if not finite:
         raise nonfinite_error(X, rules, number)
-    return _Partial(Tally.of(rows), stream.current())
+    return _Partial(Tally.of(rows), stream.current(), stream.idle)
 
 
 def _merge_partials(parts: list[_Partial], *, decay: float) -> _Partial:
-    tally, summary = parts[0]
+    tally, summary, idle = parts[0]
     for part in parts[1:]:
-        older = summary if decay == 1 else summary.scaled(decay**part.tally.n_rows)
-        tally, summary = tally.merge(part.tally), older.merge(part.summary)
-    return _Partial(tally, summary)
+        newer, n_rows = part.summary, idle + part.tally.n_rows
+        if newer.keys:
+            summary = faded(summary, decay, n_rows - part.idle, newer.weights).merge(newer)
+        tally, idle = tally.merge(part.tally), part.idle if newer.keys else n_rows
+    return _Partial(tally, summary, idle)
 
 
 def _index_cells(block: Block, rules: BlockRules, number: int) -> CellIndex:

@@ -7,7 +7,9 @@ each worker first.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from fairpca.data.dask_input import dask_module
@@ -26,6 +28,8 @@ def compute(nodes: Sequence[Any]) -> tuple[Any, ...]:
 
 def _large_graphs() -> Any:
     # A thin matrix that all blocks are multiplied with may be large for a graph, and is meant.
+    if "distributed" not in sys.modules:  # its defaults would be lost, were it imported meanwhile
+        return nullcontext()
     return dask_module().config.set({"distributed.admin.large-graph-warning-threshold": "4GiB"})
 
 

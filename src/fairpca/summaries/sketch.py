@@ -21,10 +21,11 @@ from fairpca.summaries.base import (
     GroupSummary,
     cell_id,
     check_same_attributes,
+    shrunk,
     split_into_cells,
 )
 from fairpca.summaries.blocks import REFERENCE_ROWS, reference_point
-from fairpca.summaries.condensing import SketchRule, shorten
+from fairpca.summaries.condensing import SketchRule, condensed, shorten
 from fairpca.summaries.moments import GroupMoments, Resolution
 from fairpca.summaries.sketch_cells import (
     CellRows,
@@ -203,14 +204,34 @@ class GroupSketch(GroupSummary):
             parts[name] = key, moved
         return self._frozen(self.attributes, parts, self.origin)
 
-    def scaled(self, factor: float) -> GroupSketch:
-        """Return the summary with all weights multiplied by a positive factor."""
+    def scaled(self, factor: float, *, floor: float = 0.0) -> GroupSketch:
+        """Return the summary with its weights multiplied by a factor in [0, 1]; see `shrunk`."""
+        weights, ratios = shrunk(self.weights, factor, floor)
         return replace(
             self,
-            weights=self.weights * factor,
-            spreads=self.spreads * factor,
-            factors=tuple(np.sqrt(factor) * B for B in self.factors),
-            lost=self.lost * factor,
+            weights=weights,
+            spreads=self.spreads * ratios[:, None],
+            factors=tuple(np.sqrt(r) * B for r, B in zip(ratios, self.factors, strict=True)),
+            lost=self.lost * ratios,
+        )
+
+    @classmethod
+    def of_moments(cls, moments: GroupMoments, like: GroupSketch) -> GroupSketch:
+        """Return exact moments condensed to the rank and rule of another sketch, in O(C d² ℓ)."""
+        factors = [condensed(A, like.rank) for A in moments.scatter]
+        spreads = np.array([A.diagonal() for A in moments.scatter]).reshape(-1, like.n_features)
+        held = np.array([float(np.sum(B**2)) for B in factors])
+        return replace(
+            like,
+            attributes=moments.attributes,
+            keys=moments.keys,
+            counts=moments.counts,
+            weights=moments.weights,
+            origin=moments.origin,
+            means=moments.means,
+            spreads=spreads,
+            factors=tuple(factors),
+            lost=np.maximum(spreads.sum(axis=1) - held, 0.0),
         )
 
     def to_moments(self, resolution: Resolution = "cells") -> GroupMoments:

@@ -47,7 +47,7 @@ class SketchCell:
         """Join both; the difference of their means becomes one more row of the factor."""
         weight = self.weight + other.weight
         difference = other.mean - self.mean
-        between = np.sqrt(self.weight * other.weight / weight) * difference
+        between = np.sqrt(self.weight * (other.weight / weight)) * difference
         parts = [self.factor, other.factor] + ([between[None, :]] if keep_difference else [])
         return SketchCell(
             self.count + other.count,

@@ -1,22 +1,30 @@
-"""A summary that takes batches of any size, one row included, and may forget."""
+"""A summary that takes batches of any size, one row included, and may forget.
+
+With a decay γ < 1 a row that came n rows ago weighs γⁿ. Weights stop shrinking at 1e-150 of the
+heaviest cell's: that far below, they change no sum, and the cell keeps its mean and its shape.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fairpca.data.groups import Attribute, Groups, Label
-from fairpca.summaries.base import Floats, levels_of, split_into_cells
+from fairpca.summaries.base import Cells, Floats, levels_of, merge_keys, split_into_cells
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.waiting import WaitingRows, sum_of_squares
 
-__all__ = ["SummaryStream"]
+__all__ = ["SummaryStream", "faded", "most_cells"]
 
 _BLOCK_BYTES = 8 * 2**20
 _BLOCK_ROWS, _LEAST_ROWS = 2048, 256
+_LEAST_SHARE, _LEAST_WEIGHT = 1e-150, 1e-280
+_LEAST_AGED = 1e-100
+"""What a row's weight may shrink to among the rows of one step."""
 
 
 @dataclass(eq=False)
@@ -31,16 +39,35 @@ class SummaryStream:
         Factor in (0, 1] by which the weight of all earlier rows shrinks with each row.
     waiting : WaitingRows
         Rows that came after those of the summary; fewer than twice `block_rows`.
+    idle : int
+        Rows of weight 0 since the last row that counts. They age the earlier rows, once another
+        row comes that these are to be compared with.
+    limit : int or None
+        Bytes that a summary may take. Exact moments of more cells are condensed into `sketch`, and
+        cells that come late are refused where not even that fits.
+    sketch : GroupSketch or None
+        An empty one; needed with `limit`.
     """
 
     summary: GroupMoments | GroupSketch
     decay: float
     waiting: WaitingRows
+    idle: int = 0
+    limit: int | None = None
+    sketch: GroupSketch | None = None
 
     @classmethod
-    def into(cls, summary: GroupMoments | GroupSketch, *, decay: float = 1.0) -> SummaryStream:
+    def into(
+        cls,
+        summary: GroupMoments | GroupSketch,
+        *,
+        decay: float = 1.0,
+        limit: int | None = None,
+        sketch: GroupSketch | None = None,
+    ) -> SummaryStream:
         """Return the stream that starts with this summary."""
-        return cls(summary, decay, WaitingRows.none(summary.n_features))
+        waiting = WaitingRows.none(summary.n_features)
+        return cls(summary, decay, waiting, limit=limit, sketch=sketch)
 
     @property
     def block_rows(self) -> int:
@@ -48,6 +75,10 @@ class SummaryStream:
         summary = self.summary
         least = 4 * summary.rank if isinstance(summary, GroupSketch) else _LEAST_ROWS
         return max(least, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * max(1, summary.n_features))))
+
+    def copy(self) -> SummaryStream:
+        """Return a stream that goes on from here; rows that it takes do not change this one."""
+        return replace(self)
 
     def absorb(
         self,
@@ -65,41 +96,115 @@ class SummaryStream:
             False if the batch has NaN, infinity or too large values: then nothing has changed.
         """
         n = X.shape[0]
-        if self.decay < 1:
-            ages = self.decay ** np.arange(n - 1, -1, -1, dtype=np.float64)
-            sample_weight = ages if sample_weight is None else ages * sample_weight
-        cells = split_into_cells(X, groups, sample_weight, stratum)
-        summary, waiting, fade = self.summary, self.waiting, self.decay**n
+        if self.decay == 1:
+            return self._take(split_into_cells(X, groups, sample_weight, stratum), n)
+        step = self._longest_step
+        ends = np.minimum(np.arange(n) // step * step + step, n)
+        ages: Floats = self.decay ** (ends - 1.0 - np.arange(n))
+        w = ages if sample_weight is None else ages * sample_weight
+        cells, before = split_into_cells(X, groups, w, stratum), np.append(0, np.cumsum(w > 0))
+        taken = self.copy()
+        for start in range(0, n, step):
+            stop = min(start + step, n)
+            piece = cells.between(int(before[start]), int(before[stop]))
+            if not taken._take(piece, stop - start):
+                return False
+        vars(self).update(vars(taken))
+        return True
+
+    def _take(self, cells: Cells, n: int) -> bool:
+        """Add n rows, of which `cells` has those that count."""
+        if not cells.keys:
+            self.idle += n
+            return True
+        n += self.idle
+        summary, waiting = self._fitting(cells), self.waiting
         small = len(cells.codes) < self.block_rows
-        full = waiting.age > 0 and not (small and waiting.n_rows < self.block_rows)
-        squares = 0.0
+        room = small and waiting.n_rows < self.block_rows and waiting.age + n <= self._longest_step
+        full = waiting.age > 0 and not room
+        squares, fade = 0.0, self.decay**n
         with np.errstate(over="ignore", invalid="ignore"):  # looked at below
             if full:
-                summary = self.current()
+                summary = self._with_waiting(summary)
+                waiting = waiting.cleared()
             if small:
-                squares = sum_of_squares(cells) + (0.0 if full else fade * waiting.squares)
+                squares = sum_of_squares(cells) + (fade * waiting.squares if waiting.age else 0.0)
             else:
-                summary = self._faded(summary, n).add_cells(cells)
+                summary = faded(summary, self.decay, n, cells.weights).add_cells(cells)
         changed = summary is not self.summary
         if not np.isfinite(4 * squares) or (changed and not summary.is_finite()):
             return False
-        self.summary = summary
-        if full:
-            waiting.clear()
         if small:
-            waiting.add(cells, n, fade=fade, squares=squares)
+            waiting = waiting.with_rows(cells, n, fade=fade, squares=squares)
+        self.summary, self.waiting, self.idle = summary, waiting, 0
         return True
 
     def current(self) -> GroupMoments | GroupSketch:
-        """Return the summary of all rows so far; the stream is as before."""
-        if not self.waiting.age:
-            return self.summary
-        return self._faded(self.summary, self.waiting.age).add_cells(self.waiting.cells())
+        """Return the summary of all rows so far, weighted as of the last row that counts.
+
+        The stream is as before.
+        """
+        return self._with_waiting(self.summary)
 
     def levels(self, attribute: str) -> tuple[Label, ...]:
         """Return the attribute's labels that have rows so far, sorted."""
         keys = self.summary.keys + self.waiting.keys
         return levels_of(attribute, self.waiting.attributes or self.summary.attributes, keys)
 
-    def _faded(self, summary: GroupMoments | GroupSketch, n: int) -> GroupMoments | GroupSketch:
-        return summary if self.decay == 1 else summary.scaled(self.decay**n)
+    @property
+    def _longest_step(self) -> int:
+        """Rows over which weights shrink by what a sum can still tell."""
+        if self.decay == 1:
+            return int(np.iinfo(np.int64).max)
+        return max(1, int(math.log(_LEAST_AGED) / math.log(self.decay)))
+
+    def _with_waiting(self, summary: GroupMoments | GroupSketch) -> GroupMoments | GroupSketch:
+        if not self.waiting.age:
+            return summary
+        cells = self.waiting.cells()
+        return faded(summary, self.decay, self.waiting.age, cells.weights).add_cells(cells)
+
+    def _fitting(self, cells: Cells) -> GroupMoments | GroupSketch:
+        """Return the summary, condensed where exact moments of more cells would be too large.
+
+        Raises
+        ------
+        ValueError
+            If a sketch of them would be too large as well.
+        """
+        summary, sketch = self.summary, self.sketch
+        if self.limit is None or sketch is None:
+            return summary
+        held = merge_keys(summary.keys, self.waiting.keys)[0]
+        n_cells = len(merge_keys(held, cells.keys)[0])
+        if isinstance(summary, GroupMoments):
+            room = most_cells(self.limit, summary.n_features)
+        else:
+            room = len(held)  # what is held has been let in
+        if n_cells <= max(room, len(held)):
+            return summary
+        needed = 8 * n_cells * sketch.capacity * sketch.n_features
+        if held and needed > self.limit:
+            raise ValueError(
+                f"the rows so far have {n_cells} combinations of groups. Their second moments may "
+                f"take {needed:,} bytes even as a sketch, more than memory_limit allows "
+                f"({self.limit:,}). Raise memory_limit, lower sketch_size, or merge rare groups."
+            )
+        if isinstance(summary, GroupMoments):
+            return sketch.merge(GroupSketch.of_moments(summary, sketch))
+        return summary
+
+
+def most_cells(limit: int, n_features: int) -> int:
+    """Cells of which exact moments, a copy of them and two more matrices fit so many bytes."""
+    return (limit // (8 * n_features**2) - 2) // 2
+
+
+def faded(
+    summary: GroupMoments | GroupSketch, decay: float, n_rows: int, newer: Floats
+) -> GroupMoments | GroupSketch:
+    """Return a summary whose rows have aged by `n_rows`, beside cells of the weights `newer`."""
+    if decay == 1 or not summary.keys:
+        return summary
+    heaviest = max(float(summary.weights.max()), float(newer.max()))
+    return summary.scaled(decay**n_rows, floor=max(_LEAST_SHARE * heaviest, _LEAST_WEIGHT))

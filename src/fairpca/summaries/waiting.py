@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ from fairpca.summaries.blocks import dense_rows
 __all__ = ["WaitingRows", "sum_of_squares"]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class WaitingRows:
-    """Rows in the order they came, in arrays that grow by doubling.
+    """Rows in the order they came, in arrays that grow by doubling. An immutable value.
+
+    One with more rows shares the arrays: it writes only behind the rows that others know of.
 
     Parameters
     ----------
@@ -51,8 +53,8 @@ class WaitingRows:
         X = np.zeros((0, n_features), np.float32)
         return cls((), (), X, np.zeros(0, dtype=np.intp), np.zeros(0))
 
-    def add(self, cells: Cells, age: int, *, fade: float, squares: float) -> None:
-        """Add rows, in place.
+    def with_rows(self, cells: Cells, age: int, *, fade: float, squares: float) -> WaitingRows:
+        """Return these rows and some more.
 
         Parameters
         ----------
@@ -69,19 +71,20 @@ class WaitingRows:
             check_same_attributes(self.attributes, cells.attributes)
         rows, w = dense_rows(cells.X, slice(None)), cells.sample_weight
         start, stop = self.n_rows, self.n_rows + len(rows)
-        self._make_room(stop, rows.dtype)
-        self.keys, places = merge_keys(self.keys, cells.keys)
-        self.attributes = cells.attributes
+        X, codes, weights = self._with_room(stop, rows.dtype)
+        keys, places = merge_keys(self.keys, cells.keys)
         if fade != 1:
-            self.weights[:start] *= fade
-        self.X[start:stop] = rows
-        self.codes[start:stop] = np.array(places, dtype=np.intp)[cells.codes]
-        self.weights[start:stop] = 1.0 if w is None else w
-        self.n_rows, self.age, self.squares = stop, self.age + age, squares
+            weights = weights.copy()
+            weights[:start] *= fade
+        X[start:stop] = rows
+        codes[start:stop] = np.array(places, dtype=np.intp)[cells.codes]
+        weights[start:stop] = 1.0 if w is None else w
+        return WaitingRows(cells.attributes, keys, X, codes, weights, stop, self.age + age, squares)
 
-    def clear(self) -> None:
-        """Forget the rows, and keep the arrays for others."""
-        self.keys, self.n_rows, self.age, self.squares = (), 0, 0, 0.0
+    def cleared(self) -> WaitingRows:
+        """Return no rows, of the same type."""
+        none = WaitingRows.none(self.X.shape[1])
+        return replace(none, attributes=self.attributes, X=none.X.astype(self.X.dtype))
 
     def cells(self) -> Cells:
         """Return the rows split into cells; views, so use them before more rows come."""
@@ -97,16 +100,18 @@ class WaitingRows:
             None if np.all(w == 1) else w,
         )
 
-    def _make_room(self, n_rows: int, dtype: Any) -> None:
+    def _with_room(self, n_rows: int, dtype: Any) -> tuple[NDArray[Any], NDArray[np.intp], Floats]:
+        """Return the arrays, or longer copies, for so many rows of this type."""
         dtype = np.result_type(self.X.dtype, dtype)
         if n_rows <= len(self.X) and dtype == self.X.dtype:
-            return
+            return self.X, self.codes, self.weights
         capacity = len(self.X) if n_rows <= len(self.X) else max(n_rows, 2 * len(self.X))
-        for name, kind in (("X", dtype), ("codes", np.intp), ("weights", np.float64)):
-            old = getattr(self, name)
+        grown = []
+        for old, kind in ((self.X, dtype), (self.codes, np.intp), (self.weights, np.float64)):
             new = np.zeros((capacity, *old.shape[1:]), kind)
             new[: self.n_rows] = old[: self.n_rows]
-            setattr(self, name, new)
+            grown.append(new)
+        return grown[0], grown[1], grown[2]
 
 
 def sum_of_squares(cells: Cells) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 
 from fairpca.estimators.balanced import BalancedProjection
 from fairpca.estimators.parameters import check_tolerance
+from fairpca.estimators.summarised import TooManyGroupsError
 from fairpca.solvers.disparity_penalty import disparity_penalty_components
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
@@ -97,7 +98,8 @@ class DisparityPenaltyPCA(BalancedProjection):
 
     def _components(self, problem: GroupGrams, n_components: int) -> Floats:
         if len(problem.grams) != 2:
-            raise ValueError(
+            error = TooManyGroupsError if len(problem.grams) > 2 else ValueError
+            raise error(
                 f"DisparityPenaltyPCA is for two groups; there are {len(problem.grams)}. Use "
                 "WorstGroupPCA or MultigroupPCA for more."
             )
