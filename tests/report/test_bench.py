@@ -23,7 +23,7 @@ def bench():
     groups = rng.choice(["a", "b"], 200)
     X = rng.normal(size=(200, 6)) + (groups == "a")[:, None]
     parts = [Part(X[rows], {"g": groups[rows]}, None) for rows in (slice(100), slice(100, 200))]
-    return Bench(*parts, Settings(n_components=2, max_samples=100, n_ranks=3))
+    return Bench(*parts, Settings(2, max_samples=100, n_ranks=3, time_limit=None))
 
 
 class Squares(BaseEstimator):

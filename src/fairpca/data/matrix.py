@@ -15,6 +15,7 @@ from fairpca.data.frames import check_distinct_names, without_stored_index
 __all__ = [
     "all_finite",
     "as_matrix",
+    "as_numbers",
     "check_no_underflow",
     "column_name",
     "explain_nonfinite",
@@ -52,6 +53,8 @@ def as_matrix(X: Any, *, user: str) -> Any:
         raise TypeError(
             f"{user} takes no Dask collection here. Pass X.compute() if it fits in memory."
         )
+    if scipy.sparse.issparse(X):  # in small integers, adding up entries of one place would overflow
+        return X if X.dtype.kind == "c" else as_numbers(X)
     if isinstance(X, np.ma.MaskedArray):  # what is masked is missing, and named as such
         return np.where(np.ma.getmaskarray(X), np.nan, X.data) if np.ma.is_masked(X) else X.data
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
@@ -79,6 +82,14 @@ def as_matrix(X: Any, *, user: str) -> Any:
                 "(fairpca.data.TableEncoder or sklearn.preprocessing.OneHotEncoder), or drop it."
             )
     return frame.to_native()
+
+
+def as_numbers(X: Any) -> Any:
+    """Return an array in a precision that products can be taken in: float32 as it is, else float64.
+
+    Products of small integers and of float16 overflow without a word.
+    """
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
 
 def _may_be_numbers(dtype: Any) -> bool:
@@ -111,7 +122,7 @@ def all_finite(X: Any, *, squares: bool = False) -> bool:
     X : array
         A NumPy or sparse array, or one of another library.
     squares : bool
-        Whether the sum of squares, in the precision of X, is to be finite too.
+        Whether the sum of squares is to be finite too.
     """
     library = library_of(X)
     if library is not None:
@@ -120,7 +131,8 @@ def all_finite(X: Any, *, squares: bool = False) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         if squares and values.dtype.kind == "f":
             axes = list(range(values.ndim))
-            return bool(np.isfinite(np.einsum(values, axes, values, axes, [])))
+            squared = np.einsum(values, axes, values, axes, [], dtype=np.float64)
+            return bool(np.isfinite(squared))
         return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 

@@ -31,7 +31,7 @@ from fairpca.data.groups import (
     label_key,
     level_array,
 )
-from fairpca.data.matrix import as_matrix, index_of
+from fairpca.data.matrix import as_matrix, as_numbers, index_of
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.parameters import CRITERIA, check_choice
 from fairpca.estimators.projection import AffineMap, RowMap
@@ -297,7 +297,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             ensure_all_finite=False,  # seen in the sums, at no cost, and explained there
             ensure_min_samples=min_rows,
         )
-        return X.astype(np.float64) if X.dtype == object else X
+        return as_numbers(X) if X.dtype == object else X
 
     def _with_known_names(self, X: Any) -> Any:
         """Name a pandas frame's numbered columns as in `fit`, or refuse them in another order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -106,15 +107,28 @@ class Bench:
             )
         except ImportError as error:
             return replace(empty, problem=str(error))
-        rows = (self.train.X, self.train.label, self.train.sensitive)
-        fitted = timed_fit(model, *rows, limit=settings.time_limit if method.slow else None)
+        fitted = timed_fit(
+            model,
+            *(self.train.X, self.train.label, self.train.sensitive),
+            limit=settings.time_limit if method.slow else None,
+            transform=self._transformed,
+        )
         if fitted.problem:
             if method is PLAIN:
                 raise ValueError(fitted.problem)
             return replace(empty, problem=fitted.problem)
         remark = " ".join([*fitted.warnings, *_unproved(fitted.model)])
         told = replace(empty, seconds=fitted.seconds, remark=remark)
-        return self._described(told, fitted.model)
+        return self._described(told, fitted.model, fitted.projections)
+
+    @property
+    def _transformed(self) -> tuple[NDArray[np.float64], ...]:
+        """The rows that models transform: held-out ones, and (with a label) some training rows.
+
+        A classifier learns from the latter; rows are in random order, so the first are a sample.
+        """
+        some = () if self.train.label is None else (self.train.X[: self.settings.max_samples],)
+        return self.test.X, *some
 
     @property
     def _rows_by_rank(self) -> dict[str, tuple[NDArray[np.float64], dict[str, NDArray[Any]]]]:
@@ -137,13 +151,17 @@ class Bench:
     def _longer_and_longer(
         self, method: Method, trial: Trial, problems: list[str]
     ) -> Iterator[Any]:
-        """Fit with 1, 2, … components until it fails; nested methods are fitted once."""
+        """Fit with 1, 2, … components until it fails; nested methods are fitted once.
+
+        All these fits together have the time of one.
+        """
         most = min(self.settings.n_ranks, self._rank)
         limit = self.settings.time_limit if method.slow else None
+        start = time.monotonic()
         for r in (most,) if method.nested else range(1, most + 1):
             model = method.build(trial.parameters, n_components=r, random_state=self.settings.seed)
             rows = (self.train.X, self.train.label, self.train.sensitive)
-            fitted = timed_fit(model, *rows, limit=limit)
+            fitted = timed_fit(model, *rows, limit=limit, spent=time.monotonic() - start)
             if fitted.problem:
                 problems.append(fitted.problem)
                 return
@@ -155,7 +173,8 @@ class Bench:
     def judge(self, result: MethodResult, model: Any) -> MethodResult:
         """Measure a model that is fitted already; `result` holds what else is known of it."""
         remark = " ".join([result.remark, *_unproved(model)]).strip()
-        return self._described(replace(result, remark=remark), model)
+        projections = tuple(model.transform(X) for X in self._transformed)
+        return self._described(replace(result, remark=remark), model, projections)
 
     def prefix_curves(self, name: str, model: Any) -> RankCurves:
         """Measure the first 1, 2, … components of a model that is fitted already."""
@@ -171,17 +190,20 @@ class Bench:
             words += ("--positive-label", str(settings.pos_label))
         return words
 
-    def _described(self, result: MethodResult, model: Any) -> MethodResult:
+    def _described(
+        self, result: MethodResult, model: Any, projections: tuple[NDArray[Any], ...]
+    ) -> MethodResult:
         """Add what the components keep of the rows and of each group's."""
         X, sensitive = self.test.X, self.test.sensitive
-        Z = model.transform(X)
+        Z, *learned = projections
         removed = getattr(model, "unfair_subspace_", np.empty((0, X.shape[1])))
         components = getattr(model, "components_", np.empty((0, 0)))
         result = replace(result, projection=Z[self.shown], removed=removed, n_removed=len(removed))
         if not _orthonormal(components, X.shape[1]):
             share, remark = _share_of_coordinates(components, Z, X)
             remark = f"{result.remark} {remark}".strip()
-            found = self._measured(replace(result, variance_ratio=share, remark=remark), model, Z)
+            told = replace(result, variance_ratio=share, remark=remark)
+            found = self._measured(told, Z, learned)
             return replace(found, mmd_squared=np.nan, p_value=np.nan) if np.isnan(share) else found
         variance = explained_variance_ratio(X, components)
         result = replace(
@@ -193,9 +215,11 @@ class Bench:
         )
         if variance <= NO_VARIANCE:
             return replace(result, variance_ratio=0.0, remark=self._why_empty(result))
-        return self._measured(result, model, Z)
+        return self._measured(result, Z, learned)
 
-    def _measured(self, result: MethodResult, model: Any, Z: NDArray[np.float64]) -> MethodResult:
+    def _measured(
+        self, result: MethodResult, Z: NDArray[np.float64], learned: list[NDArray[np.float64]]
+    ) -> MethodResult:
         """Add how the groups differ, how they can be told, and what a classifier makes of it."""
         seed = self.settings.seed
         Z_measured = Z[self.measured]
@@ -212,7 +236,7 @@ class Bench:
             mmd_squared=test.statistic,
             p_value=test.p_value,
             leakage=attribute_leakage(Z_measured, s_measured, random_state=seed),
-            downstream=self._downstream(model, Z),
+            downstream=self._downstream(learned[0], Z) if learned else None,
         )
 
     def _why_empty(self, result: MethodResult) -> str:
@@ -244,13 +268,13 @@ class Bench:
         values, counts = np.unique(self.train.label.astype(str), return_counts=True)
         return float(np.mean(self.test.label.astype(str) == values[np.argmax(counts)]))
 
-    def _downstream(self, model: Any, Z_test: NDArray[np.float64]) -> DownstreamResult | None:
-        if self.train.label is None:
-            return None
-        rows = slice(self.settings.max_samples)  # of rows in random order
+    def _downstream(
+        self, Z_train: NDArray[np.float64], Z_test: NDArray[np.float64]
+    ) -> DownstreamResult:
+        assert self.train.label is not None  # noqa: S101 - callers look first
         return downstream(
-            model.transform(self.train.X[rows]),
-            self.train.label[rows],
+            Z_train,
+            self.train.label[: len(Z_train)],
             Z_test,
             self.test.label,
             self.test.sensitive,
