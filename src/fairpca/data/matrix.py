@@ -21,6 +21,7 @@ __all__ = [
     "explain_nonfinite",
     "index_of",
     "power_of_two",
+    "sum_of_squares",
 ]
 
 _TINY_VARIANCE = 1e-290
@@ -114,30 +115,49 @@ def index_of(X: Any) -> Any:
     return X.index if hasattr(X, "iloc") else None
 
 
-def all_finite(X: Any, *, squares: bool = False) -> bool:
+def all_finite(X: Any) -> bool:
     """Whether no value is NaN or infinite; a sum tells at once in all but rare cases.
 
     Parameters
     ----------
     X : array
         A NumPy or sparse array, or one of another library.
-    squares : bool
-        Whether the sum of squares is to be finite too.
     """
     library = library_of(X)
     if library is not None:
         return bool(library.xp.all(library.xp.isfinite(X)))
     values = X.data if scipy.sparse.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
-        if squares and values.dtype.kind == "f":
-            axes = list(range(values.ndim))
-            squared = np.einsum(values, axes, values, axes, [], dtype=np.float64)
-            return bool(np.isfinite(squared))
         return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
+def sum_of_squares(X: Any, dtype: Any = np.float64) -> float:
+    """Return the sum of all squares, taken in a precision; not finite if a value is not.
+
+    Parameters
+    ----------
+    X : array
+        A NumPy or sparse array, or one of another library.
+    dtype : numpy.dtype
+        What squares are taken and summed in, float32 or float64.
+    """
+    library = library_of(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if library is not None:
+            return float(library.xp.sum(X * X))
+        values = X.data if scipy.sparse.issparse(X) else X
+        axes = list(range(values.ndim))
+        squares = np.einsum(values, axes, values, axes, [], dtype=dtype, casting="same_kind")
+        return float(squares)
+
+
 def explain_nonfinite(
-    X: Any, names: Sequence[str] | None, *, first_row: int = 0, block: int | None = None
+    X: Any,
+    names: Sequence[str] | None,
+    *,
+    first_row: int = 0,
+    block: int | None = None,
+    precision: str = "float64",
 ) -> str:
     """Say which values of X are not finite, or that finite ones are too large to be summed.
 
@@ -151,6 +171,8 @@ def explain_nonfinite(
         Number of X's first row in the whole data.
     block : int, optional
         Number of the block of rows that X is, where rows can be counted within it only.
+    precision : {"float64", "float32"}
+        In which squares are taken.
     """
     if scipy.sparse.issparse(X):
         X = X.tocoo()
@@ -163,9 +185,11 @@ def explain_nonfinite(
         place = [(int(r), int(c)) for r, c in np.argwhere(flags)[:1_000_000]]
         infinite = bool(flags.any() and np.isinf(X).any())
     if not place:
+        wider = "" if precision == "float64" else ", or pass X.astype(numpy.float64)"
         return (
             "Input X contains finite values too large to be summed (their squares overflow "
-            "float64). Rescale its columns, for example with sklearn.preprocessing.StandardScaler."
+            f"{precision}). Rescale its columns, for example with "
+            f"sklearn.preprocessing.StandardScaler{wider}."
         )
     row, column = place[0]
     count = sum(c == column for _, c in place)

@@ -44,6 +44,7 @@ __all__ = [
     "check_enough_directions",
     "deterministic_signs",
     "dtype_of",
+    "in_precision",
 ]
 
 
@@ -389,7 +390,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Set what `transform` needs; parameters as in `_store`."""
         self.components_ = deterministic_signs(components).astype(dtype, copy=False)
         self.mean_ = mean.astype(dtype)
-        self.explained_variance_ = np.maximum(variances, 0.0).astype(dtype)
+        self.explained_variance_ = in_precision(np.maximum(variances, 0.0), dtype)
         self.explained_variance_ratio_ = (
             np.clip(variances / total if total > 0 else 0.0 * variances, 0.0, 1.0)
         ).astype(dtype)
@@ -400,6 +401,14 @@ def dtype_of(X: Any) -> type[np.floating[Any]]:
     """Return the precision of results for such data: float32 for float32, else float64."""
     single = X.dtype == np.float32 or str(X.dtype).rpartition(".")[2] == "float32"
     return np.float32 if single else np.float64
+
+
+def in_precision(values: Floats, dtype: type[np.floating[Any]]) -> NDArray[Any]:
+    """Return numbers in a precision, or in float64 where the largest is outside its range."""
+    largest = float(np.abs(values).max(initial=0.0))
+    limits = np.finfo(dtype)
+    held = largest == 0 or float(limits.tiny) <= largest <= float(limits.max)
+    return values.astype(dtype) if held else values
 
 
 def check_enough_directions(

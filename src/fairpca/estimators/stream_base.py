@@ -150,7 +150,10 @@ class StreamEstimator(LinearProjection):
             self._note_late_groups(stream.late_groups())
         if not finite:
             message = explain_nonfinite(
-                to_numpy(rows.X), self._names(), first_row=self.n_samples_seen_
+                to_numpy(rows.X),
+                self._names(),
+                first_row=self.n_samples_seen_,
+                precision=str(np.dtype(getattr(stream, "dtype", np.float64))),
             )
             raise ValueError(message)
         for name in _SOLVED & vars(self).keys():

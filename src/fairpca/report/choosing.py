@@ -183,16 +183,11 @@ class _Limited(BaseEstimator):  # type: ignore[misc]
         read.update(known)
         return self
 
-    def transform(self, X: Any) -> Any:
-        return self.fitted_.transform(X)
-
-    @property
-    def components_(self) -> Any:
-        return self.fitted_.components_
-
-    @property
-    def mean_(self) -> Any:
-        return self.fitted_.mean_
+    def __getattr__(self, name: str) -> Any:
+        """Return what the fitted estimator has, or before it is fitted a parameter of it."""
+        if name.startswith("_") or "estimator" not in vars(self):
+            raise AttributeError(name)
+        return getattr(vars(self).get("fitted_", self.estimator), name)
 
 
 def _shared_fit(

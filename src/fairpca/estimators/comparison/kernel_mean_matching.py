@@ -24,6 +24,7 @@ from fairpca.estimators.base import (
     as_generator,
     deterministic_signs,
     dtype_of,
+    in_precision,
 )
 from fairpca.estimators.comparison.kernel_map import (
     WITH_FEATURES,
@@ -437,7 +438,7 @@ class KernelMeanMatchingPCA(LinearProjection):
         turned = np.sign(np.sum(flipped * coefficients, axis=0))
         self.dual_components_, self.offset_ = flipped, np.concatenate(offsets) * turned
         dtype = dtype_of(rows.X)
-        self.explained_variance_ = fair.variances.astype(dtype)
+        self.explained_variance_ = in_precision(fair.variances, dtype)
         self.explained_variance_ratio_ = np.clip(fair.variances / fair.total, 0.0, 1.0).astype(
             dtype
         )
