@@ -27,6 +27,7 @@ __all__ = [
     "check_finite",
     "dense_blocks",
     "dense_points",
+    "feature_directions",
     "kernel_features",
     "kernel_matrix",
 ]
@@ -56,6 +57,21 @@ def kernel_features(X: NDArray[Any], kernel: str) -> Floats:
     """Return the rows whose inner products a kernel of `WITH_FEATURES` is, in float64."""
     rows = X.astype(np.float64)
     return normalize(rows, copy=False) if kernel == "cosine" else rows
+
+
+def feature_directions(features: Floats, about: Floats, coefficients: Floats) -> Floats:
+    """Return what combinations of points are as directions, (n_features, n_out).
+
+    Parameters
+    ----------
+    features : ndarray of shape (m, n_features)
+        The points' features less `about`.
+    about : ndarray of shape (n_features,)
+    coefficients : ndarray of shape (m, n_out)
+        Where they add up to 0 but for rounding, that of large features does not count.
+    """
+    directions: Floats = features.T @ coefficients + np.outer(about, coefficients.sum(axis=0))
+    return directions
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +121,7 @@ class KernelMap(RowMap):
         """
         points = kernel_features(self.points, self.kernel)
         about = points.mean(axis=0)
-        directions = (points - about).T @ self.coefficients
-        directions += np.outer(about, self.coefficients.sum(axis=0))
+        directions = feature_directions(points - about, about, self.coefficients)
         constant = about @ directions - self.offset
         return lambda X: (kernel_features(X, self.kernel) - about) @ directions + constant
 

@@ -32,6 +32,7 @@ from fairpca.estimators.comparison.kernel_map import (
     check_finite,
     dense_blocks,
     dense_points,
+    feature_directions,
     kernel_features,
     kernel_matrix,
 )
@@ -452,7 +453,7 @@ def _about_origin(found: KernelComponents, features: Floats, about: Floats) -> K
     if not about.any():
         return found
     coefficients = found.coefficients - found.coefficients.mean(axis=0)  # features add up to 0
-    offset = found.offset + about @ (features.T @ coefficients)
+    offset = found.offset + about @ feature_directions(features, about, coefficients)
     return replace(found, coefficients=coefficients, offset=offset)
 
 
