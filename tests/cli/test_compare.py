@@ -356,10 +356,10 @@ def test_what_takes_too_long_keeps_its_row(call, monkeypatch):
     limited = [*options, "--method", "pareto", "--time-limit", "7"]
     limits = {}
 
-    def fit(model, *rows, limit=None):
+    def fit(model, *rows, limit=None, **options):
         """Like one on a machine too slow for any method that has a limit."""
         limits[type(model).__name__] = limit
-        return timed_fit(model, *rows) if limit is None else too_slow(limit)
+        return timed_fit(model, *rows, **options) if limit is None else too_slow(limit)
 
     with monkeypatch.context() as slow_machine:
         slow_machine.setattr("fairpca.report.bench.timed_fit", fit)

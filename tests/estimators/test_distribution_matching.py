@@ -403,3 +403,107 @@ def test_units_whose_squares_nearly_overflow_change_nothing(rng, factor):
     )
     np.testing.assert_allclose(other.components_, one.components_, atol=1e-9)
     assert other.bandwidth_ == pytest.approx(one.bandwidth_ * factor)
+
+
+def variance_of(Z, w=None):
+    w = np.ones(len(Z)) if w is None else w
+    n, about = np.count_nonzero(w), Z - np.average(Z, axis=0, weights=w)
+    return np.average(about**2, axis=0, weights=w) * n / (n - 1)
+
+
+@pytest.mark.parametrize("factor", [1e5, 1e7, 1e8])
+@pytest.mark.parametrize("solver", ["newton", "repms"])
+def test_columns_in_unlike_units_are_searched_like_others(solver, factor):
+    """A column in units so small leaves the others a share of 1e-14 of the variance, and less."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        n, d = int(rng.integers(20, 60)), int(rng.integers(4, 7))
+        X = rng.normal(size=(n, d))
+        X[:, rng.integers(d)] *= factor
+        model = DistributionMatchingPCA(2, solver=solver, max_iter=5, n_init=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            Z = model.fit_transform(X, sensitive_features=np.arange(n) % 3)
+        np.testing.assert_allclose(model.explained_variance_, variance_of(Z), rtol=1e-5)
+        components = model.components_
+        np.testing.assert_allclose(components @ components.T, np.eye(2), atol=1e-12)
+
+
+def test_variances_are_those_of_the_projection_where_the_largest_column_is_left_out():
+    """Groups differ along the largest column: the answer lies along much smaller ones."""
+    rng = np.random.default_rng(15)
+    s = np.arange(60) % 2
+    X = rng.normal(size=(60, 5))
+    X[:, 2] = 1e7 * (X[:, 2] + 5 * s)
+    model = DistributionMatchingPCA(2, tol=1e-6, max_iter=20, n_init=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        Z = model.fit_transform(X, sensitive_features=s)
+    np.testing.assert_allclose(model.explained_variance_, variance_of(Z), rtol=1e-6)
+
+
+def hostile_case(seed):
+    """Return rows, groups, labels, weights and a model, each odd in some way."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(4, 40)), int(rng.integers(1, 7))
+    X = rng.normal(size=(n, d))
+    kind = seed % 8
+    if kind == 0:
+        X[:, rng.integers(d)] *= 10.0 ** rng.uniform(-8, 8)
+    elif kind == 1:
+        X *= 10.0 ** rng.uniform(-8, 8, size=d)
+    elif kind == 2:
+        X = X[rng.integers(0, max(1, n // 4), size=n)]
+    elif kind == 3:
+        X[:, rng.integers(d)] = rng.choice([0.0, 0.1, 1e6])
+    elif kind == 4:
+        X = np.column_stack([X > 0, X[:, 0] <= 0]).astype(float)
+    elif kind == 5:
+        X += 10.0 ** rng.uniform(0, 8)
+    elif kind == 6:
+        X = np.outer(X[:, 0], rng.normal(size=d)) * 10.0 ** rng.uniform(-8, 8)
+    else:
+        X = rng.integers(0, 3, size=(n, d)).astype(rng.choice(["int8", "uint8", "float16"]))
+    s = rng.integers(0, rng.integers(2, 5), size=n)
+    if rng.random() < 0.3:
+        s = np.where(np.arange(n) == 0, 9, s)  # a group of one row
+    w = rng.random(n) * (rng.random(n) < 0.8) if rng.random() < 0.3 else None
+    k = [1, 2, X.shape[1], None, 0.5][rng.integers(5)]
+    model = DistributionMatchingPCA(
+        k if k is None or k < 1 else min(int(k), X.shape[1]),
+        tol=float(rng.choice([1e-300, 1e-12, 1e-3, 0.1, 1.0])),
+        criterion=str(rng.choice(["demographic_parity", "equalized_odds", "equal_opportunity"])),
+        kernel=str(rng.choice(["rbf", "laplacian", "energy"])),
+        solver=str(rng.choice(["newton", "repms"])),
+        approximation=str(rng.choice(["auto"] * 3 + ["random_features"])),
+        max_iter=3,
+        n_init=int(rng.integers(2)),
+    )
+    return X, s, rng.integers(0, 2, size=n), w, model
+
+
+def test_odd_rows_give_an_answer_or_a_reason():
+    """No fault but a ValueError; what is infeasible is told; variances are the transform's."""
+    n_fitted = 0
+    for seed in range(32):
+        X, s, y, w, model = hostile_case(seed)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                Z = model.fit(X, y, sensitive_features=s, sample_weight=w).transform(X)
+            except ValueError as error:
+                text = str(error)
+                assert any(word in text for word in ("directions", "no rows", "group")), (
+                    seed,
+                    text,
+                )
+                continue
+        n_fitted += 1
+        assert not [t for t in told if issubclass(t.category, RuntimeWarning)], seed
+        feasible = model.mmd_squared_ <= model.tol
+        assert feasible or any("no subspace with MMD²" in str(t.message) for t in told), seed
+        variances, rounding = variance_of(Z, w), 1e-30 * np.square(X.astype(float)).max()
+        np.testing.assert_allclose(
+            model.explained_variance_, variances, rtol=1e-6, atol=1e4 * rounding, err_msg=str(seed)
+        )
+    assert n_fitted > 12

@@ -9,6 +9,7 @@ import pytest
 import scipy.linalg
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -364,6 +365,91 @@ def test_rows_far_from_the_origin_keep_their_distances(approximation):
     near = model.fit(X, sensitive_features=s).transform(X)
     found = clone(model).fit(far, sensitive_features=s).transform(far)
     np.testing.assert_allclose(found, near, atol=1e-7)
+
+
+def group_means(Z, s, w=None):
+    w = np.ones(len(s)) if w is None else w
+    return np.array([np.average(Z[s == g], axis=0, weights=w[s == g]) for g in np.unique(s)])
+
+
+@pytest.mark.parametrize("approximation", ["none", "nystroem"])
+@pytest.mark.parametrize("shift", [1e3, 1e6, 1e8])
+@pytest.mark.parametrize("kernel", ["linear", "cosine"])
+def test_products_of_rows_far_from_the_origin_hide_groups_too(kernel, shift, approximation):
+    """Equal means and honest variances; the linear kernel does not care where the origin is."""
+    options = {"kernel": kernel, "approximation": approximation, "n_landmarks": 60}
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        near, s = rng.normal(size=(100, 5)), np.arange(100) % 3
+        near[s == 1, 1] += 2
+        w = rng.random(100) if seed % 2 else None
+        X = near + shift
+        model = KernelMeanMatchingPCA(2, **options).fit(X, sensitive_features=s, sample_weight=w)
+        Z = model.transform(X)
+        gap = np.ptp(group_means(Z, s, w), axis=0)
+        assert (gap < 1e-7 * Z.std(axis=0)).all()
+        assert model.constraint_violation_ < 1e-7
+        shares = np.full(100, 1 / 99) if w is None else w / w.sum() * 100 / 99
+        about = Z - np.average(Z, axis=0, weights=w)
+        np.testing.assert_allclose(model.explained_variance_, shares @ about**2, rtol=1e-6)
+        if kernel == "linear":
+            model.fit(near, sensitive_features=s, sample_weight=w)
+            assert_same_columns(Z, model.transform(near), atol=1e-5)
+
+
+def assert_same_columns(Z, other, *, atol):
+    turned = np.sign(np.sum(Z * other, axis=0))
+    np.testing.assert_allclose(Z, turned * other, atol=atol)
+
+
+@pytest.mark.parametrize("approximation", ["none", "nystroem"])
+@pytest.mark.parametrize("kernel", ["linear", "cosine"])
+@pytest.mark.parametrize("center", [True, False])
+def test_the_attributes_give_the_embedding_by_the_kernel_itself(kernel, approximation, center):
+    rng = np.random.default_rng(2)
+    X, s = rng.normal(size=(50, 4)) + 3, np.arange(50) % 2
+    model = KernelMeanMatchingPCA(
+        2, kernel=kernel, approximation=approximation, n_landmarks=20, center=center, trade_off=0.5
+    )
+    Z = model.fit_transform(X, sensitive_features=s)
+    K = pairwise_kernels(X, model.landmarks_, metric=kernel)
+    np.testing.assert_allclose(K @ model.dual_components_ - model.offset_, Z, atol=1e-9)
+
+
+def test_without_centring_the_origin_counts_and_groups_are_hidden_far_from_it():
+    for approximation in ("none", "nystroem"):
+        rng = np.random.default_rng(4)
+        X, s = rng.normal(size=(100, 5)) + 1e6, np.arange(100) % 2
+        X[s == 1, 1] += 2
+        model = KernelMeanMatchingPCA(
+            2, kernel="linear", center=False, approximation=approximation, n_landmarks=40
+        )
+        Z = model.fit_transform(X, sensitive_features=s)
+        assert np.ptp(group_means(Z, s), axis=0).max() < 1e-6
+        np.testing.assert_allclose(model.explained_variance_, (Z**2).sum(axis=0) / 99, rtol=1e-3)
+
+
+@pytest.mark.parametrize("approximation", ["none", "nystroem"])
+def test_kernels_that_rounding_makes_useless_are_refused(approximation):
+    """Far enough out a polynomial's values hold nothing of the rows' differences."""
+    refusals = []
+    for shift in (1e2, 1e4, 1e6, 1e7, 1e8):
+        rng = np.random.default_rng(0)
+        X, s = rng.normal(size=(80, 4)) + shift, np.arange(80) % 2
+        X[s == 1, 1] += 2
+        model = KernelMeanMatchingPCA(
+            2, kernel="polynomial", approximation=approximation, n_landmarks=60
+        )
+        try:
+            Z = model.fit_transform(X, sensitive_features=s)
+        except ValueError as error:
+            refusals.append(str(error))
+            continue
+        gap = np.linalg.norm(np.ptp(group_means(Z, s), axis=0)) / np.linalg.norm(Z.std(axis=0))
+        assert gap < 1e-2
+        assert gap < 30 * model.constraint_violation_ + 1e-12
+    assert 1 <= len(refusals) <= 3
+    assert all("rounding" in text for text in refusals)
 
 
 def test_rows_that_do_not_vary_have_no_kernel_components():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,12 +10,13 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from fairpca.data.groups import encode_groups
-from fairpca.estimators.methods import PLAIN, method_named
+from fairpca.estimators.methods import METHODS, PLAIN, method_named
 from fairpca.estimators.registry import Trial
 from fairpca.report.bench import Bench, Part
 from fairpca.report.comparison import _together
 from fairpca.report.result import MethodResult, Settings
 from fairpca.report.sheets import communality_sheet
+from fairpca.report.timed_fit import timed_fit, too_slow
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +25,7 @@ def bench():
     groups = rng.choice(["a", "b"], 200)
     X = rng.normal(size=(200, 6)) + (groups == "a")[:, None]
     parts = [Part(X[rows], {"g": groups[rows]}, None) for rows in (slice(100), slice(100, 200))]
-    return Bench(*parts, Settings(n_components=2, max_samples=100, n_ranks=3))
+    return Bench(*parts, Settings(2, max_samples=100, n_ranks=3, time_limit=None))
 
 
 class Squares(BaseEstimator):
@@ -69,6 +71,35 @@ def test_curves_end_where_a_fit_fails(bench, monkeypatch):
     curves = bench.by_rank(method, trial)
     assert curves.losses["marginal", "training"].shape == (2, 2)
     assert curves.problem == "enough"
+
+
+def test_curves_and_measures_end_with_the_time(bench, monkeypatch):
+    """The fits with 1, 2, … components share it; a setting has it for fit and transform."""
+    given, clock = [], iter(range(100))
+
+    def fit(model, *rows, limit=None, spent=0.0, transform=()):
+        given.append((limit, spent, len(transform)))
+        return too_slow(limit) if spent >= limit else timed_fit(model, *rows, transform=transform)
+
+    monkeypatch.setattr("fairpca.report.bench.timed_fit", fit)
+    monkeypatch.setattr("fairpca.report.bench.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(bench, "settings", replace(bench.settings, time_limit=3.0))
+    method = method_named("worst-group")
+    (trial,), _ = method.trials(bench.facts(encode_groups(bench.test.sensitive, n_samples=100)))
+    curves = bench.by_rank(method, trial)
+    assert given == [(3.0, 1, 0), (3.0, 2, 0), (3.0, 3, 0)]
+    assert curves.losses["marginal", "training"].shape == (2, 2)
+    assert curves.problem == "not finished after 3 seconds, the time limit."
+    found = bench.measure(method, trial)
+    assert given[-1] == (3.0, 0.0, 1)
+    assert not found.problem
+    assert found.projection.shape == (100, 2)
+
+
+def test_every_method_that_iterates_has_a_limit():
+    free = {method.name for method in METHODS if not method.slow}
+    direct = {"plain-pca", "moment-matching", "streaming", "covariance-matching", "leace"}
+    assert free == direct
 
 
 def test_plain_pca_must_work(bench, monkeypatch):

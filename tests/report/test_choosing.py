@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shlex
 from types import SimpleNamespace
 
@@ -13,12 +14,13 @@ from sklearn.pipeline import Pipeline
 
 from fairpca.data.encoder import TableEncoder
 from fairpca.estimators.methods import method_named
-from fairpca.estimators.registry import Facts
+from fairpca.estimators.registry import Facts, Trial
 from fairpca.model_selection import FairnessTargetCV, Target
 from fairpca.report.choice_lines import choice_lines
 from fairpca.report.choosing import TrainingTable, choose_trials
 from fairpca.report.comparison import compare
 from fairpca.report.result import ChosenSetting, Settings
+from fairpca.report.timed_fit import TookTooLong
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +172,55 @@ def test_what_could_not_be_judged_is_not_called_unfair():
         settings = SimpleNamespace(target=target)
         lines = choice_lines(SimpleNamespace(settings=settings, methods=methods))
         assert said in lines[-1]
+
+
+def test_a_setting_that_takes_too_long_is_tried_once(people, monkeypatch):
+    """The others go on, share what they read, and the rows of the target are the same."""
+    method = method_named("distribution-matching")
+    group = people["group"]
+    rows = pa.table({k: v for k, v in people.items() if k.startswith("x")})
+    table = TrainingTable(rows, {"group": group}, None, TableEncoder())
+    trials = [Trial(f"tol {tol:g}", {"tol": tol, "n_init": 0}) for tol in (0.3, 0.01)]
+    tried = []
+
+    def there(limit, function, model, read, *arguments):
+        tried.append((model.tol, len(read)))
+        if model.tol == 0.01:
+            raise TookTooLong
+        return function(model, read, *arguments)
+
+    monkeypatch.setattr("fairpca.report.choosing.in_time", there)
+    target = Target("mmd_squared", 0.5)
+    settings = Settings(1, target=target, max_samples=100, time_limit=7.0)
+    ((_, trial),), choices = choose_trials([(method, trials)], table, settings, lambda text: None)
+    assert trial.label == "tol 0.3"
+    assert [tol for tol, _ in tried].count(0.01) == 1
+    assert [tol for tol, _ in tried].count(0.3) == 5
+    unlimited = Settings(1, target=target, max_samples=100, time_limit=None)
+    ((_, same),), alike = choose_trials([(method, trials[:1])], table, unlimited, lambda text: None)
+    assert same.label == trial.label
+    assert choices[method.name].kept == pytest.approx(alike[method.name].kept)
+
+
+def test_limited_settings_share_what_they_read(people, monkeypatch):
+    """In processes that end in time, the same answers as without: warm starts included."""
+
+    def there(limit, function, *arguments):
+        sent = copy.deepcopy(arguments)
+        return copy.deepcopy(function(*sent))
+
+    monkeypatch.setattr("fairpca.report.choosing.in_time", there)
+    method = method_named("distribution-matching")
+    rows = pa.table({k: v for k, v in people.items() if k.startswith("x")})
+    table = TrainingTable(rows, {"group": people["group"]}, None, TableEncoder())
+    trials = [Trial(f"tol {tol:g}", {"tol": tol, "n_init": 0}) for tol in (0.03, 0.3)]
+    found = [
+        choose_trials(
+            [(method, trials)],
+            table,
+            Settings(2, target=Target("mmd_squared", 0.05), max_samples=100, time_limit=limit),
+            lambda text: None,
+        )
+        for limit in (None, 100.0)
+    ]
+    assert found[0][1] == found[1][1]

@@ -107,7 +107,7 @@ def compare(
         typer.Option(
             min=0,
             metavar="SECONDS",
-            help="The most time for one fit of a method that may take minutes; 0 for no limit.",
+            help="The most time to fit one setting of a method that iterates; 0 for no limit.",
         ),
     ] = 120.0,
     test_size: Annotated[float, options.TEST_SIZE] = 0.3,

@@ -16,11 +16,13 @@ from fairpca.data.row_numbers import first_row
 __all__ = [
     "all_finite",
     "as_matrix",
+    "as_numbers",
     "check_no_underflow",
     "column_name",
     "explain_nonfinite",
     "index_of",
     "power_of_two",
+    "sum_of_squares",
 ]
 
 _TINY_VARIANCE = 1e-290
@@ -56,6 +58,8 @@ def as_matrix(X: Any, *, user: str, sparse: bool = False) -> Any:
         raise TypeError(
             f"{user} takes no Dask collection here. Pass X.compute() if it fits in memory."
         )
+    if scipy.sparse.issparse(X):  # in small integers, adding up entries of one place would overflow
+        return X if X.dtype.kind == "c" else as_numbers(X)
     if isinstance(X, np.ma.MaskedArray):  # what is masked is missing, and named as such
         return np.where(np.ma.getmaskarray(X), np.nan, X.data) if np.ma.is_masked(X) else X.data
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
@@ -85,6 +89,14 @@ def as_matrix(X: Any, *, user: str, sparse: bool = False) -> Any:
     return frame.to_native()
 
 
+def as_numbers(X: Any) -> Any:
+    """Return an array in a precision that products can be taken in: float32 as it is, else float64.
+
+    Products of small integers and of float16 overflow without a word.
+    """
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
 def _may_be_numbers(dtype: Any) -> bool:
     return bool(dtype.is_numeric() or isinstance(dtype, nw.Boolean | nw.Unknown | nw.Object))
 
@@ -107,28 +119,49 @@ def index_of(X: Any) -> Any:
     return X.index if hasattr(X, "iloc") else None
 
 
-def all_finite(X: Any, *, squares: bool = False) -> bool:
+def all_finite(X: Any) -> bool:
     """Whether no value is NaN or infinite; a sum tells at once in all but rare cases.
 
     Parameters
     ----------
     X : array
         A NumPy or sparse array, or one of another library.
-    squares : bool
-        Whether the sum of squares, in the precision of X, is to be finite too.
     """
     library = library_of(X)
     if library is not None:
         return bool(library.xp.all(library.xp.isfinite(X)))
     values = X.data if scipy.sparse.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
-        if squares and values.dtype.kind == "f":
-            axes = list(range(values.ndim))
-            return bool(np.isfinite(np.einsum(values, axes, values, axes, [])))
         return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
-def explain_nonfinite(X: Any, names: Sequence[str] | None, *, block: int | None = None) -> str:
+def sum_of_squares(X: Any, dtype: Any = np.float64) -> float:
+    """Return the sum of all squares, taken in a precision; not finite if a value is not.
+
+    Parameters
+    ----------
+    X : array
+        A NumPy or sparse array, or one of another library.
+    dtype : numpy.dtype
+        What squares are taken and summed in, float32 or float64.
+    """
+    library = library_of(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if library is not None:
+            return float(library.xp.sum(X * X))
+        values = X.data if scipy.sparse.issparse(X) else X
+        axes = list(range(values.ndim))
+        squares = np.einsum(values, axes, values, axes, [], dtype=dtype, casting="same_kind")
+        return float(squares)
+
+
+def explain_nonfinite(
+    X: Any,
+    names: Sequence[str] | None,
+    *,
+    block: int | None = None,
+    precision: str = "float64",
+) -> str:
     """Say which values of X are not finite, or that finite ones are too large to be summed.
 
     Parameters
@@ -139,6 +172,8 @@ def explain_nonfinite(X: Any, names: Sequence[str] | None, *, block: int | None 
         Column names.
     block : int, optional
         Number of the block of rows that X is, where rows can be counted within it only.
+    precision : {"float64", "float32"}
+        In which squares are taken.
 
     Notes
     -----
@@ -155,9 +190,11 @@ def explain_nonfinite(X: Any, names: Sequence[str] | None, *, block: int | None 
         place = [(int(r), int(c)) for r, c in np.argwhere(flags)[:1_000_000]]
         infinite = bool(flags.any() and np.isinf(X).any())
     if not place:
+        wider = "" if precision == "float64" else ", or pass X.astype(numpy.float64)"
         return (
             "Input X contains finite values too large to be summed (their squares overflow "
-            "float64). Rescale its columns, for example with sklearn.preprocessing.StandardScaler."
+            f"{precision}). Rescale its columns, for example with "
+            f"sklearn.preprocessing.StandardScaler{wider}."
         )
     row, column = place[0]
     count = sum(c == column for _, c in place)

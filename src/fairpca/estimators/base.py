@@ -33,7 +33,7 @@ from fairpca.data.groups import (
     label_key,
     level_array,
 )
-from fairpca.data.matrix import as_matrix, index_of
+from fairpca.data.matrix import as_matrix, as_numbers, index_of
 from fairpca.data.transaction import all_or_nothing
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.parameters import CRITERIA, check_choice
@@ -46,6 +46,7 @@ __all__ = [
     "as_generator",
     "deterministic_signs",
     "dtype_of",
+    "in_precision",
 ]
 
 
@@ -332,7 +333,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             ensure_all_finite=False,  # seen in the sums, at no cost, and explained there
             ensure_min_samples=min_rows,
         )
-        return X.astype(np.float64) if X.dtype == object else X
+        return as_numbers(X) if X.dtype == object else X
 
     def _with_known_names(self, X: Any) -> Any:
         """Name a pandas frame's numbered columns as in `fit`, or refuse them in another order."""
@@ -431,7 +432,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Set what `transform` needs; parameters as in `_store`."""
         self.components_ = deterministic_signs(components).astype(dtype, copy=False)
         self.mean_ = mean.astype(dtype)
-        self.explained_variance_ = np.maximum(variances, 0.0).astype(dtype)
+        self.explained_variance_ = in_precision(np.maximum(variances, 0.0), dtype)
         self.explained_variance_ratio_ = (
             np.clip(variances / total if total > 0 else 0.0 * variances, 0.0, 1.0)
         ).astype(dtype)
@@ -442,6 +443,14 @@ def dtype_of(X: Any) -> type[np.floating[Any]]:
     """Return the precision of results for such data: float32 for float32, else float64."""
     single = X.dtype == np.float32 or str(X.dtype).rpartition(".")[2] == "float32"
     return np.float32 if single else np.float64
+
+
+def in_precision(values: Floats, dtype: type[np.floating[Any]]) -> NDArray[Any]:
+    """Return numbers in a precision, or in float64 where the largest is outside its range."""
+    largest = float(np.abs(values).max(initial=0.0))
+    limits = np.finfo(dtype)
+    held = largest == 0 or float(limits.tiny) <= largest <= float(limits.max)
+    return values.astype(dtype) if held else values
 
 
 def deterministic_signs(components: Floats) -> Floats:

@@ -15,7 +15,6 @@ from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, as_generator
 from fairpca.estimators.matching_setup import (
-    MEAN_MATCHING,
     MatchingSetup,
     kernel_and_bandwidth,
     surrogate_of,
@@ -367,9 +366,9 @@ class DistributionMatchingPCA(LinearProjection):
         k = problem.n_components
         rng = as_generator(self.random_state)
         n_random = self.n_init if self.n_init != "auto" else setup.affordable_starts(k)
-        starts = [*known, *setup.starts(k, int(n_random), rng)]
+        reference = setup.mean_matching(k)
+        starts = [*known, reference, *setup.starts(k, int(n_random), rng)]
         ranked = setup.ranked_starts(k, int(n_random), rng)
-        reference = next(start for start in starts if start.name == MEAN_MATCHING)
         if self.solver == "repms":
             chosen = [s for s in starts if s.name == "pca"] if self.n_init == "auto" else starts
             found = repms_from_starts(problem, chosen, max_iter=self.max_iter)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from fairpca.data.matrix import power_of_two
 from fairpca.estimators.base import CheckedRows
 from fairpca.solvers.bandwidth import median_distance_bandwidth, resolve_bandwidth
-from fairpca.solvers.eigen import dense_eigenpairs
 from fairpca.solvers.kernels import KERNELS, Gaussian, GaussianMixture, RadialKernel
 from fairpca.solvers.mmd import Precision
 from fairpca.solvers.mmd import contrasts as group_contrasts
@@ -36,11 +35,11 @@ from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.rows import row_space
 
-__all__ = ["MEAN_MATCHING", "MatchingSetup", "kernel_and_bandwidth", "surrogate_of"]
+__all__ = ["MatchingSetup", "kernel_and_bandwidth", "surrogate_of"]
 
 MEAN_MATCHING = "mean matching"
 _EMPTY = 1e-12
-"""Axes with less than this share of the largest variance hold rounding only."""
+"""Axes with less than this share of the variance of the columns they are made of hold rounding."""
 _N_UNFAIR = (2, 5, 10, 20)
 """Second-moment directions removed for further starts."""
 _CHEAP = 1e9
@@ -67,6 +66,8 @@ class MatchingSetup:
         Along the axes, squared units of X.
     scores : ndarray of shape (n_samples, n_coordinates)
         All rows along the axes.
+    row_shares : ndarray of shape (n_samples,)
+        Weights for which sums of squares are variances (n − 1 in the denominator).
     terms : list of (rows, weights)
         For each stratum its distinct rows along the axes and their signed weights.
     total : float
@@ -82,6 +83,7 @@ class MatchingSetup:
     axes: Floats
     variances: Floats
     scores: Floats
+    row_shares: Floats
     terms: list[tuple[Floats, Floats]]
     total: float
     n_components: int = 0
@@ -100,9 +102,23 @@ class MatchingSetup:
             strata=rows.strata,
         )
         center = moments.origin + moments.mean(moments.everything)
-        variances, axes = dense_eigenpairs(moments.covariance(ddof=1).dense(), X.shape[1])
-        variances = np.maximum(variances, 0.0)
-        variances[variances <= _EMPTY * variances[0]] = 0.0
+        w = np.ones(len(X)) if rows.sample_weight is None else rows.sample_weight
+        shares = w / w.sum() * (len(w) / (len(w) - 1) if len(w) > 1 else 1.0)
+        axes = constrained_components(
+            moments.covariance(),
+            X.shape[1],
+            np.zeros((0, X.shape[1])),
+            by_column=lift is None,
+        ).components.T
+        scores = _along(X, center, axes)
+        variances = shares @ np.square(scores)
+        # What is rounding is judged by the columns that an axis is made of: one may be measured in
+        # units much larger than another's. Rotated rows have no columns of their own.
+        sizes = np.square(axes).T @ np.diag(moments.covariance().dense())
+        sizes = sizes if lift is None else np.full(len(sizes), variances.max())
+        variances[variances <= _EMPTY * sizes] = 0.0
+        order = np.argsort(-variances, kind="stable")
+        variances, axes, scores = variances[order], axes[:, order], scores[:, order]
         terms = [
             (_along(distinct, center, axes), weights)
             for distinct, weights in _weighted_rows(X, rows)
@@ -115,7 +131,8 @@ class MatchingSetup:
             mean,
             axes,
             variances,
-            _along(X, center, axes),
+            scores,
+            shares,
             terms,
             float(variances.sum()),
         )
@@ -155,6 +172,7 @@ class MatchingSetup:
             n_components,
             unfair,
             max_components=len(self.axes) - len(unfair),
+            by_column=self.lift is None,
         )
         return result.components @ self.axes
 
@@ -174,15 +192,18 @@ class MatchingSetup:
         work = sum(float(len(X)) ** 2 for X, _ in self.terms) * k * len(self.variances)
         return int(np.clip(_CHEAP / max(work, 1.0), 1, 20))
 
+    def mean_matching(self, k: int) -> Start:
+        """Return the k components of most variance along which the groups' means agree."""
+        return Start(MEAN_MATCHING, _orthonormal(self.moment_matching(k).T))
+
     def starts(self, k: int, n_random: int, rng: np.random.Generator) -> list[Start]:
-        """Return principal components, mean matching, moment matching and random subspaces."""
+        """Return principal components, moment matching and random subspaces."""
         width = len(self.variances)
         starts = [Start("pca", np.eye(width)[:, :k])]
-        for m in (0, *_N_UNFAIR):
-            if (m + min(m, 1)) * len(self.comparisons) + len(self.mean_difference) + k <= width:
-                name = f"moment matching, n_unfair={m}" if m else MEAN_MATCHING
+        for m in _N_UNFAIR:
+            if (m + 1) * len(self.comparisons) + len(self.mean_difference) + k <= width:
+                name = f"moment matching, n_unfair={m}"
                 starts.append(Start(name, _orthonormal(self.moment_matching(k, m).T)))
-        starts[:2] = starts[1::-1]  # mean matching is the nearer one
         spread = np.sqrt(self.variances)[:, None]
         for i in range(n_random):
             draw = rng.standard_normal((width, k))
@@ -200,20 +221,25 @@ class MatchingSetup:
         most = min(k, n_filled - len(self.mean_difference))
         fair = filled.moment_matching(most) if most > 0 else np.zeros((0, n_filled))
         kept = np.cumsum((fair**2) @ filled.shares)
+
+        def at(r: int) -> list[Start]:
+            near = [filled.mean_matching(r)] if r + len(self.mean_difference) <= n_filled else []
+            return near + filled.starts(r, n_random, rng)
+
         return RankedStarts(
             n_filled,
-            lambda r: filled.starts(r, n_random, rng),
+            at,
             lambda r: float(kept[min(r, len(kept)) - 1]) if len(kept) else 1.0,
         )
 
     def components(self, V: Floats) -> tuple[Floats, Floats]:
         """Return components (k, n_features) spanning V, and their variances, descending."""
         inside = (V.T * self.variances) @ V
-        variances, turn = np.linalg.eigh(0.5 * (inside + inside.T))
-        components = (self.axes @ _orthonormal(V @ turn[:, ::-1])).T
-        if self.lift is not None:
-            components = components @ self.lift.T
-        return components, variances[::-1]
+        _, turn = np.linalg.eigh(0.5 * (inside + inside.T))
+        V = _orthonormal(V @ turn[:, ::-1])
+        variances: Floats = self.row_shares @ np.square(self.scores @ V)
+        components = (self.axes @ V).T
+        return components if self.lift is None else components @ self.lift.T, variances
 
 
 def kernel_and_bandwidth(

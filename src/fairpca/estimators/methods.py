@@ -86,6 +86,7 @@ METHODS: tuple[Method, ...] = (
         "distribution-matching", "fairpca.DistributionMatchingPCA", "hide",
         "the most variance at a bound on MMD²",
         _distances(1), _distances(100, 30, 10, 3, 0.1), flags={"tol": "--max-mmd"}, default=True,
+        slow=True,
     ),
     Method(
         "covariance-matching", "fairpca.comparison.CovarianceMatchingPCA", "hide",
@@ -124,7 +125,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         "multigroup", "fairpca.MultigroupPCA", "balance",
         "each component for all groups at once",
-        once("multigroup"), default=True, nested=True,
+        once("multigroup"), default=True, slow=True, nested=True,
     ),
     Method(
         "worst-group", "fairpca.WorstGroupPCA", "balance",
@@ -134,17 +135,17 @@ METHODS: tuple[Method, ...] = (
             "least reconstruction loss": {"loss": "reconstruction"},
             "most worst variance": {"loss": "variance"}, "Nash welfare": {"loss": "nash"},
         }),
-        default=True,
+        default=True, slow=True,
     ),
     Method(
         "max-min-variance", "fairpca.comparison.MaxMinVariancePCA", "balance",
         "the most variance of the group that keeps least (Babu & Stoica)",
-        once("max-min variance"), default=True,
+        once("max-min variance"), default=True, slow=True,
     ),
     Method(
         "disparity-penalty", "fairpca.comparison.DisparityPenaltyPCA", "balance",
         "two groups' errors made equal, or nearly (Pelegrina & Duarte)",
-        several("u-FPCA and c-FPCA", {"u-FPCA": {}, "c-FPCA": {"constrained": True}}),
+        several("u-FPCA and c-FPCA", {"u-FPCA": {}, "c-FPCA": {"constrained": True}}), slow=True,
     ),
     Method(
         "pareto", "fairpca.comparison.ParetoPCA", "balance",
@@ -154,7 +155,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         "bicriteria", "fairpca.comparison.BicriteriaPCA", "balance",
         "the span of rows sampled for all groups (Song et al.)",
-        once("bicriteria"),
+        once("bicriteria"), slow=True,
     ),
 )  # fmt: skip
 

@@ -133,7 +133,8 @@ class Method:
     default : bool
         Whether a comparison includes it unasked.
     slow : bool
-        Whether it may take minutes: it is then fitted in a process that ends at the time limit.
+        Whether it iterates, and so may take minutes: it is then fitted in a process that ends at
+        the time limit.
     nested : bool
         Whether the first components of a longer fit are the shorter fit.
     """

@@ -151,7 +151,12 @@ class StreamEstimator(LinearProjection):
         for part in _parts(rows, self._rows_at_once(rows, whole=whole)):
             finite = finite and stream.absorb(*part[:3], stratum=part[3])
         if not finite:
-            raise ValueError(explain_nonfinite(to_numpy(rows.X), self._names()))
+            message = explain_nonfinite(
+                to_numpy(rows.X),
+                self._names(),
+                precision=str(np.dtype(getattr(stream, "dtype", np.float64))),
+            )
+            raise ValueError(message)
         self._stream = stream
         for name in _SOLVED & vars(self).keys():
             delattr(self, name)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["check_stream_parameters", "start_stream"]
 
 _SMALLEST_SKETCH = 48
+_SMALLEST_SINGLE, _LARGEST_SINGLE = 1e-10, 1e14
+"""Of values between, squares and sums of many of them are far from the ends of float32."""
 _SOLVERS = ("auto", "moments", "power", "sketch")
 
 
@@ -146,9 +148,17 @@ def _power(model: StreamEstimator, rows: CheckedRows, n_rows: int | None) -> Noi
         d,
         None if rows.stratum is None else rows.stratum.name,
         strata,
-        np.dtype(dtype_of(rows.X)),
+        _precision(rows.X),
         as_generator(model.random_state),
     )
+
+
+def _precision(X: Any) -> np.dtype[Any]:
+    """Return what the power method iterates in: float64 where float32 may not hold squares."""
+    dtype = np.dtype(dtype_of(X))
+    largest = max(abs(float(X.max())), abs(float(X.min()))) if X.shape[0] else 0.0
+    held = largest == 0 or _SMALLEST_SINGLE < largest < _LARGEST_SINGLE
+    return dtype if held else np.dtype(np.float64)
 
 
 def _default_block(model: StreamEstimator, n_rows: int | None, d: int) -> int:

@@ -18,7 +18,6 @@ from sklearn.pipeline import Pipeline
 from fairpca.data.groups import Groups, label_key
 from fairpca.data.plain_output import giving_arrays
 from fairpca.data.sampling import balanced_sample
-from fairpca.estimators.base import LinearProjection
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.metrics import explained_variance_ratio
 from fairpca.model_selection.sample import Rows, Sample, take_rows
@@ -173,7 +172,7 @@ def _fit(model: Any, train: Sample, takes: frozenset[str], read: dict[Hashable, 
     """Fit the last step; settings of one method share what they read off the rows."""
     model = clone(model)
     metadata = train.metadata(takes)
-    if isinstance(model, LinearProjection):
+    if hasattr(model, "_fit_sharing"):
         shared = {"sensitive_features": None, "sample_weight": None, **metadata}
         of_class = read.setdefault(type(model).__qualname__, {})
         return model._fit_sharing(of_class, train.X, train.y, **shared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -104,15 +105,28 @@ class Bench:
             model = settings.build(method, trial.parameters)
         except ImportError as error:
             return replace(empty, problem=str(error))
-        rows = (self.train.X, self.train.label, self.train.sensitive)
-        fitted = timed_fit(model, *rows, limit=settings.time_limit if method.slow else None)
+        fitted = timed_fit(
+            model,
+            *(self.train.X, self.train.label, self.train.sensitive),
+            limit=settings.time_limit if method.slow else None,
+            transform=self._transformed,
+        )
         if fitted.problem:
             if method is PLAIN:
                 raise ValueError(fitted.problem)
             return replace(empty, problem=fitted.problem)
         remark = " ".join([*fitted.warnings, *_unproved(fitted.model)])
         told = replace(empty, seconds=fitted.seconds, remark=remark)
-        return self._described(told, fitted.model)
+        return self._described(told, fitted.model, fitted.projections)
+
+    @property
+    def _transformed(self) -> tuple[NDArray[np.float64], ...]:
+        """The rows that models transform: held-out ones, and (with a label) some training rows.
+
+        A classifier learns from the latter.
+        """
+        some = () if self.train.label is None else (self.train.X[self._rows_to_learn_label],)
+        return self.test.X, *some
 
     @property
     def _rows_by_rank(self) -> dict[str, tuple[NDArray[np.float64], dict[str, NDArray[Any]]]]:
@@ -142,13 +156,17 @@ class Bench:
     def _longer_and_longer(
         self, method: Method, trial: Trial, problems: list[str]
     ) -> Iterator[Any]:
-        """Fit with 1, 2, … components until it fails; nested methods are fitted once."""
+        """Fit with 1, 2, … components until it fails; nested methods are fitted once.
+
+        All these fits together have the time of one.
+        """
         most = min(self.settings.n_ranks, self._rank)
         limit = self.settings.time_limit if method.slow else None
+        start = time.monotonic()
         for r in (most,) if method.nested else range(1, most + 1):
             model = self.settings.build(method, trial.parameters, n_components=r)
             rows = (self.train.X, self.train.label, self.train.sensitive)
-            fitted = timed_fit(model, *rows, limit=limit)
+            fitted = timed_fit(model, *rows, limit=limit, spent=time.monotonic() - start)
             if fitted.problem:
                 problems.append(fitted.problem)
                 return
@@ -160,7 +178,8 @@ class Bench:
     def judge(self, result: MethodResult, model: Any) -> MethodResult:
         """Measure a model that is fitted already; `result` holds what else is known of it."""
         remark = " ".join([result.remark, *_unproved(model)]).strip()
-        return self._described(replace(result, remark=remark), model)
+        projections = tuple(model.transform(X) for X in self._transformed)
+        return self._described(replace(result, remark=remark), model, projections)
 
     def prefix_curves(self, name: str, model: Any) -> RankCurves:
         """Measure the first 1, 2, … components of a model that is fitted already."""
@@ -177,10 +196,12 @@ class Bench:
             words += ("--positive-label", str(settings.pos_label))
         return words
 
-    def _described(self, result: MethodResult, model: Any) -> MethodResult:
+    def _described(
+        self, result: MethodResult, model: Any, projections: tuple[NDArray[Any], ...]
+    ) -> MethodResult:
         """Add what the components keep of the rows and of each group's."""
         X, sensitive = self.test.X, self.test.sensitive
-        Z = np.asarray(model.transform(X))
+        Z, *learned = projections
         removed = getattr(model, "unfair_subspace_", np.empty((0, X.shape[1])))
         components = getattr(model, "components_", np.empty((0, 0)))
         result = replace(
@@ -193,7 +214,8 @@ class Bench:
         if not _orthonormal(components, X.shape[1]):
             share, remark = _share_of_coordinates(components, Z, X)
             remark = f"{result.remark} {remark}".strip()
-            found = self._measured(replace(result, variance_ratio=share, remark=remark), model, Z)
+            told = replace(result, variance_ratio=share, remark=remark)
+            found = self._measured(told, Z, learned)
             return replace(found, mmd_squared=np.nan, p_value=np.nan) if np.isnan(share) else found
         variance = explained_variance_ratio(X, components)
         blank: list[str] = []
@@ -212,9 +234,11 @@ class Bench:
         )
         if variance <= NO_VARIANCE:
             return replace(result, variance_ratio=0.0, remark=self._why_empty(result))
-        return self._measured(result, model, Z)
+        return self._measured(result, Z, learned)
 
-    def _measured(self, result: MethodResult, model: Any, Z: NDArray[np.float64]) -> MethodResult:
+    def _measured(
+        self, result: MethodResult, Z: NDArray[np.float64], learned: list[NDArray[np.float64]]
+    ) -> MethodResult:
         """Add how the groups differ, how they can be told, and what a classifier makes of it."""
         seed = self.settings.seed
         Z_measured = Z[self.measured]
@@ -236,7 +260,7 @@ class Bench:
             "leakage",
             lambda: attribute_leakage(Z_measured, s_measured, random_state=seed),
         )
-        judged = _measure(blank, "accuracy and Δ", lambda: self._downstream(model, Z))
+        judged = _measure(blank, "accuracy and Δ", lambda: self._downstream(learned, Z))
         if judged is not None and np.isnan(judged.equal_opportunity_difference):
             blank.append("Δ_EOP: a group has no held-out row with the positive label.")
         return replace(
@@ -277,30 +301,27 @@ class Bench:
         values, counts = np.unique(self.train.label.astype(str), return_counts=True)
         return float(np.mean(self.test.label.astype(str) == values[np.argmax(counts)]))
 
-    def _rows_to_learn_label(self, label: NDArray[Any]) -> NDArray[np.intp]:
-        """Return training rows for the classifier: in random order, with both labels.
-
-        Raises
-        ------
-        ValueError
-            If all training rows have the same label.
-        """
-        names = label.astype(str)
-        if len(set(names)) < 2:
-            raise ValueError(f"all {len(names)} training rows have the label {names[0]!r}.")
+    @cached_property
+    def _rows_to_learn_label(self) -> NDArray[np.intp]:
+        """Training rows for the classifier: in random order, with both labels where there are."""
+        names = self.train.label.astype(str)
         rows = np.arange(len(names))[: self.settings.max_samples]
         if len(set(names[rows])) < 2:
-            labels = encode_groups({"label": names}, n_samples=len(names))
+            labels = encode_groups({"label": names}, n_samples=len(names), min_groups=1)
             rows = balanced_sample(labels, self.settings.max_samples, self.settings.seed)
         return rows
 
-    def _downstream(self, model: Any, Z_test: NDArray[np.float64]) -> DownstreamResult | None:
+    def _downstream(
+        self, learned: list[NDArray[np.float64]], Z_test: NDArray[np.float64]
+    ) -> DownstreamResult | None:
         if self.train.label is None:
             return None
-        rows = self._rows_to_learn_label(self.train.label)
+        names = set(self.train.label.astype(str))
+        if len(names) < 2:
+            raise ValueError(f"all {len(self.train.label)} training rows have the label {names}.")
         return downstream(
-            np.asarray(model.transform(self.train.X[rows])),
-            self.train.label[rows],
+            learned[0],
+            self.train.label[self._rows_to_learn_label],
             Z_test,
             self.test.label,
             self.test.sensitive,

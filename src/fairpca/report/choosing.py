@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from fairpca.data.sampling import balanced_sample
 from fairpca.estimators.registry import Method, Trial
 from fairpca.model_selection import FairnessTargetCV
 from fairpca.report.result import ChosenSetting, Settings
-from fairpca.report.timed_fit import timed_fit
+from fairpca.report.timed_fit import TookTooLong, in_time, too_slow
 
 __all__ = ["CHOOSING_ROWS", "Choices", "TrainingTable", "choose_trials"]
 
@@ -135,15 +135,20 @@ def _choose(
 
 def _model(method: Method, trial: Trial, settings: Settings) -> Any:
     model = settings.build(method, trial.parameters)
-    return _Limited(model, settings.time_limit) if method.slow and settings.time_limit else model
+    limit = settings.time_limit if method.slow else None
+    return _Limited(model, limit, []) if limit else model
 
 
 class _Limited(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose fit ends with an error when the time is up."""
+    """An estimator whose fit ends with an error when the time is up, and so then do its clones'."""
 
-    def __init__(self, estimator: Any, limit: float | None = None) -> None:
+    def __init__(self, estimator: Any, limit: float, late: list[float]) -> None:
         self.estimator = estimator
         self.limit = limit
+        self.late = late
+
+    def __sklearn_clone__(self) -> _Limited:
+        return _Limited(clone(self.estimator), self.limit, self.late)
 
     @property
     def missing_groups(self) -> Any:
@@ -151,19 +156,43 @@ class _Limited(BaseEstimator):  # type: ignore[misc]
         return getattr(self.estimator, "missing_groups", "error")
 
     def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:
-        fitted = timed_fit(clone(self.estimator), X, y, sensitive_features, limit=self.limit)
-        if fitted.problem:
-            raise ValueError(fitted.problem)
-        self.fitted_ = fitted.model
+        return self._fit_sharing({}, X, y, sensitive_features=sensitive_features)
+
+    def _fit_sharing(
+        self,
+        read: dict[Hashable, Any],
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Fit in another process; what settings share goes there and comes back."""
+        given = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        try:
+            if self.late:
+                raise TookTooLong
+            self.fitted_, known = in_time(
+                self.limit, _shared_fit, self.estimator, read, X, y, given
+            )
+        except TookTooLong:
+            self.late.append(self.limit)
+            raise ValueError(too_slow(self.limit).problem) from None
+        except Exception as error:
+            raise ValueError(str(error)) from error
+        read.update(known)
         return self
 
-    def transform(self, X: Any) -> Any:
-        return self.fitted_.transform(X)
+    def __getattr__(self, name: str) -> Any:
+        """Return what the fitted estimator has, or before it is fitted a parameter of it."""
+        if name.startswith("_") or "estimator" not in vars(self):
+            raise AttributeError(name)
+        return getattr(vars(self).get("fitted_", self.estimator), name)
 
-    @property
-    def components_(self) -> Any:
-        return self.fitted_.components_
 
-    @property
-    def mean_(self) -> Any:
-        return self.fitted_.mean_
+def _shared_fit(
+    model: Any, read: dict[Hashable, Any], X: Any, y: Any, given: dict[str, Any]
+) -> tuple[Any, dict[Hashable, Any]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what matters is in the choice
+        return model._fit_sharing(read, X, y, **given), read

@@ -131,8 +131,7 @@ def compare_parts(
     `arguments` are the table and roles as `fairpca fit` takes them, to show how to fit each method;
     `remarks` are notes on how the table was read; `progress` is told the share that is done and the
     method that comes next; `words` writes a warning for those who will read it. With several `jobs`
-    methods are fitted and measured in so many processes of one thread each, but for those under the
-    time limit, which have one of their own already.
+    methods are fitted and measured in so many processes of one thread each.
     """
     settings = settings or Settings()
     with collected_warnings(words) as notes:
@@ -301,9 +300,7 @@ def _measured(
 ) -> list[MethodResult]:
     """Fit and measure the trials, in several processes where that is asked for."""
     found: dict[int, MethodResult] = {}
-    limited = bench.settings.time_limit is not None
-    shared = [i for i, trial in enumerate(trials) if not (limited and trial[0].slow)]
-    calls = [(bench, i, trials[i]) for i in shared]
+    calls = [(bench, i, trial) for i, trial in enumerate(trials)]
     for i, result, told in in_processes(_measured_there, calls, jobs) if jobs > 1 else ():
         tell.next(trials[i][1].label)
         found[i] = result

@@ -56,7 +56,8 @@ class Settings:
     n_ranks : int
         Losses of balanced methods are measured with 1 to this many components; 0 for not at all.
     time_limit : float or None
-        Seconds a method that may take minutes is given for one fit.
+        Seconds that a method that iterates is given to fit one setting and to transform the rows,
+        and for its fits with 1, 2, … components together. None for no limit.
     target : Target or None
         Show of each method the setting that keeps most variance at this target, chosen by
         cross-validation of training rows.

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor
+from concurrent.futures import TimeoutError as TookTooLong
 from dataclasses import dataclass
-from multiprocessing import TimeoutError as TookTooLong
 from typing import Any
 
-from joblib import Parallel, delayed
+from joblib.externals.loky import ProcessPoolExecutor
 
-__all__ = ["Fitted", "timed_fit", "too_slow"]
+__all__ = ["Fitted", "TookTooLong", "in_time", "timed_fit", "too_slow"]
+
+_IDLE_SECONDS = 300
+"""After so long without a call the process ends by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,16 +32,26 @@ class Fitted:
         What users should know, each once.
     problem : str
         Why there is no model.
+    projections : tuple of ndarray
+        What the model makes of the rows that were to be transformed.
     """
 
     model: Any = None
     seconds: float = float("nan")
     warnings: tuple[str, ...] = ()
     problem: str = ""
+    projections: tuple[Any, ...] = ()
 
 
 def timed_fit(
-    model: Any, X: Any, y: Any, sensitive_features: Any, *, limit: float | None = None
+    model: Any,
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    *,
+    limit: float | None = None,
+    spent: float = 0.0,
+    transform: Sequence[Any] = (),
 ) -> Fitted:
     """Fit a model, here or (with a limit) in a process that ends when the time is up.
 
@@ -47,7 +62,11 @@ def timed_fit(
     X, y, sensitive_features
         What it is fitted on.
     limit : float, optional
-        Seconds that it may take.
+        Seconds that the fit and the transforms may take together.
+    spent : float
+        Seconds of these that were used up before.
+    transform : sequence of arrays
+        Rows to transform once it is fitted.
 
     Returns
     -------
@@ -60,18 +79,45 @@ def timed_fit(
     >>> timed_fit(MomentMatchingPCA(3), [[1.0, 2.0], [3.0, 5.0]], None, ["a", "b"]).problem
     'n_components=3 is more than ...'
     """
+    arguments = (model, X, y, sensitive_features, transform)
     if limit is None:
-        return _fit(model, X, y, sensitive_features)
+        return _fit(*arguments)
     try:
-        # Of two workers one is busy; with n_jobs=1 the fit would run here, without an end.
-        workers = Parallel(n_jobs=2, timeout=limit)
-        (done,) = workers([delayed(_fit)(model, X, y, sensitive_features)])
+        fitted: Fitted = in_time(limit - spent, _fit, *arguments)
     except TookTooLong:
         return too_slow(limit)
-    except Exception as error:  # the worker died, such as for want of memory
+    except Exception as error:  # the process died, such as for want of memory
         return Fitted(problem=f"the process that fitted it ended: {error}")
-    fitted: Fitted = done
     return fitted
+
+
+def in_time(limit: float, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function returns, called in another process that is killed at the limit.
+
+    Parameters
+    ----------
+    limit : float
+        Seconds; those that the process takes to start do not count.
+    function : callable
+    *arguments
+        Positional arguments.
+
+    Raises
+    ------
+    TookTooLong
+        If it was killed, or the limit is not positive.
+    Exception
+        Whatever the function raised, or that the process died.
+    """
+    if limit <= 0:
+        raise TookTooLong
+    _worker.start()
+    future = _worker.executor.submit(function, *arguments)
+    try:
+        return future.result(timeout=limit)
+    except BaseException:  # out of time, dead, or interrupted from the keyboard
+        _worker.kill()
+        raise
 
 
 def too_slow(limit: float) -> Fitted:
@@ -79,16 +125,49 @@ def too_slow(limit: float) -> Fitted:
     return Fitted(problem=f"not finished after {limit:g} seconds, the time limit.")
 
 
-def _fit(model: Any, X: Any, y: Any, sensitive_features: Any) -> Fitted:
+class _Worker:
+    """The process that calls under a limit are made in: started when needed, kept for the next."""
+
+    executor: Any = None
+
+    def start(self) -> None:
+        """See to it that the process runs, with everything imported that a fit needs."""
+        try:
+            self._started().submit(_nothing).result()
+        except BrokenExecutor:  # it died while it was idle
+            self.kill()
+            self._started().submit(_nothing).result()
+
+    def _started(self) -> Any:
+        if self.executor is None:
+            self.executor = ProcessPoolExecutor(max_workers=1, timeout=_IDLE_SECONDS)
+        return self.executor
+
+    def kill(self) -> None:
+        """End the process at once; the next call starts another."""
+        executor, self.executor = self.executor, None
+        if executor is not None:
+            executor.shutdown(wait=True, kill_workers=True)
+
+
+_worker = _Worker()
+
+
+def _nothing() -> None:
+    """Return once this module, and so all that it imports, is there."""
+
+
+def _fit(model: Any, X: Any, y: Any, sensitive_features: Any, transform: Sequence[Any]) -> Fitted:
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             model.fit(X, y, sensitive_features=sensitive_features)
+            seconds = time.perf_counter() - start
+            projections = tuple(model.transform(rows) for rows in transform)
         except (ValueError, TypeError) as error:
             return Fitted(problem=str(error))
         except Exception as error:
             return Fitted(problem=f"{type(error).__name__}: {error}")
-    seconds = time.perf_counter() - start
     told = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
-    return Fitted(model, seconds, tuple(told))
+    return Fitted(model, seconds, tuple(told), projections=projections)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import get_blas_funcs
 
 from fairpca.data.array_library import library_of
+from fairpca.data.matrix import explain_nonfinite
 from fairpca.solvers.array_kernels import project_out, qr_columns, second_moment_products
 from fairpca.summaries.base import Cells, Floats, GroupSummary, held_bytes
 from fairpca.summaries.blocks import dense_rows, weighted_sums
@@ -193,6 +194,8 @@ class BlockProducts:
         right = np.stack([about, mean - about]).astype(V.dtype) @ V
         (gemm,) = get_blas_funcs(("gemm",), (moment,))
         result: NDArray[Any] = gemm(-1.0, left.T, right, beta=1.0, c=moment, overwrite_c=True)
+        if not np.isfinite(result.sum()):
+            raise ValueError(explain_nonfinite(np.zeros((0, 1)), None, precision=str(V.dtype)))
         return result
 
 

@@ -23,7 +23,8 @@ from fairpca.summaries.contrasts import Contrast
 __all__ = ["KernelComponents", "kernel_components", "landmark_components", "landmark_features"]
 
 _LANCZOS_FROM = 500
-_RANK_TOLERANCE = 1e-12
+_ROUNDING = 64 * np.finfo(np.float64).eps
+"""Of a squared mean difference, as a share of the squares that it is a difference of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +58,22 @@ class KernelComponents:
 class _DeflatedKernel:
     """D K' D, D² the rows' shares of the weight: its eigenvalues are variances in feature space."""
 
-    def __init__(self, K: Floats, shares: Floats, E: Floats, *, center: bool) -> None:
-        self.K, self.shares, self.E, self.center = K, shares, E, center
+    def __init__(
+        self, K: Floats, shares: Floats, E: Floats, *, center: bool, features: Floats | None
+    ) -> None:
+        self.K, self.shares, self.E, self.center, self.features = K, shares, E, center, features
         self.image = shares @ K if center else np.zeros(len(K))
         self.B, self.signs = np.zeros((len(K), 0)), np.zeros(0)
-        images = self._centred(E)
-        values, vectors = np.linalg.eigh(E.T @ images)
-        real = np.abs(values) > _RANK_TOLERANCE * np.max(
-            np.abs(E).T @ np.abs(np.diag(K)), initial=0
-        )
+        if features is None:
+            images, sizes = self._centred(E), np.abs(np.diag(K))
+            inner = E.T @ images
+        else:
+            near = features - features.mean(axis=0)
+            differences, sizes = near.T @ E, np.einsum("ij,ij->i", near, near)
+            images, inner = features @ differences, differences.T @ differences
+            images -= self.center * (shares @ images)
+        values, vectors = np.linalg.eigh(inner)
+        real = np.abs(values) > _ROUNDING * np.max(np.abs(E).T @ sizes, initial=0)
         self.root = vectors[:, real] / np.sqrt(np.abs(values[real]))
         self.B, self.signs = images @ self.root, np.sign(values[real])
 
@@ -83,6 +91,15 @@ class _DeflatedKernel:
         """Return the product with K e (eᵀK e)⁻¹ eᵀK, negative where the kernel is indefinite."""
         removed: Floats = (self.B * self.signs) @ (self.B.T @ V)
         return removed
+
+    def violation(self, coefficients: Floats) -> float:
+        """Return how far means differ in Σ_i k(x, x_i) coefficients_i, as a share of its spread."""
+        if self.features is None:
+            values = self.K @ coefficients
+        else:  # but for a constant, which changes neither differences nor spread
+            values = (self.features - self.features.mean(axis=0)) @ (self.features.T @ coefficients)
+        values -= self.shares @ values
+        return _relative(self.E.T @ values, float(self.shares @ (values**2).sum(axis=1)))
 
     def matmat(self, V: Floats) -> Floats:
         """See `SymmetricForm`."""
@@ -118,6 +135,7 @@ def kernel_components(
     *,
     weights: Floats | None = None,
     center: bool = True,
+    features: Floats | None = None,
     rng: np.random.Generator | None = None,
 ) -> KernelComponents:
     """Return fair kernel principal components of rows whose kernel matrix is held.
@@ -136,12 +154,15 @@ def kernel_components(
         Positive weights of the rows.
     center : bool
         Whether variance is about the mean, or about the origin of feature space.
+    features : ndarray of shape (n, d), optional
+        Rows whose products are K, where there are: with rows far from the origin their mean
+        differences have more digits than those of K.
     rng : numpy.random.Generator, optional
         For Lanczos start vectors.
     """
     n = len(K)
     shares = np.full(n, 1 / n) if weights is None else weights / weights.sum()
-    form = _DeflatedKernel(K, shares, E, center=center)
+    form = _DeflatedKernel(K, shares, E, center=center, features=features)
     few = isinstance(n_components, float) or (n_components is not None and n_components < n // 8)
     result = constrained_components(
         form,
@@ -159,10 +180,9 @@ def kernel_components(
     if center:
         coefficients -= np.outer(shares, coefficients.sum(axis=0))
         offset = form.image @ coefficients
-    values = K @ coefficients - offset
-    differences = np.linalg.norm(E.T @ values, axis=1)
-    total = _DeflatedKernel(K, shares, E[:, :0], center=center).trace()
-    return _components(result, coefficients, offset, variances, total, differences, n)
+    violation = form.violation(coefficients)
+    total = _DeflatedKernel(K, shares, E[:, :0], center=center, features=None).trace()
+    return _components(result, coefficients, offset, variances, total, violation, n)
 
 
 def landmark_features(K_landmarks: Floats) -> Floats:
@@ -190,6 +210,7 @@ def landmark_components(
     n_components: int | float | None,
     *,
     center: bool = True,
+    largest: float = 0.0,
 ) -> KernelComponents:
     """Return fair kernel principal components in the span of landmarks (Nyström).
 
@@ -205,6 +226,8 @@ def landmark_components(
         See `landmark_features`.
     n_components, center
         As in `kernel_components`.
+    largest : float
+        Size of the kernel's values, whose rounding the result may have; 0 for none.
     """
     everything = moments.everything
     mean = moments.mean(everything)
@@ -218,11 +241,13 @@ def landmark_components(
     variances, kept = _varied(result, size)
     V = result.components[kept].T
     offset = (moments.origin + mean) @ V if center else np.zeros(len(variances))
-    differences = np.array(
-        [np.linalg.norm((moments.mean(c.inside) - moments.mean(c.outside)) @ V) for c in contrasts]
-    )
+    differences = [(moments.mean(c.inside) - moments.mean(c.outside)) @ V for c in contrasts]
+    spread = float(np.sum(V * moments.covariance().matmat(V)))
+    coefficients = B @ V
+    rounding = np.finfo(np.float64).eps * largest * coefficients
+    violation = _relative(np.array([*differences, np.linalg.norm(rounding, axis=0)]), spread)
     n = moments.count(everything)
-    return _components(result, B @ V, offset, variances, form.trace(), differences, n)
+    return _components(result, coefficients, offset, variances, form.trace(), violation, n)
 
 
 def _varied(result: SolverResult, size: float) -> tuple[Floats, Mask]:
@@ -233,22 +258,27 @@ def _varied(result: SolverResult, size: float) -> tuple[Floats, Mask]:
     return variances[kept], kept
 
 
+def _relative(differences: Floats, variance: float) -> float:
+    """Return the longest row of differences as a share of the standard deviation."""
+    longest = max((float(np.linalg.norm(difference)) for difference in differences), default=0.0)
+    return longest / np.sqrt(variance) if variance > 0 else longest
+
+
 def _components(
     result: SolverResult,
     coefficients: Floats,
     offset: Floats,
     variances: Floats,
     total: float,
-    differences: Floats,
+    violation: float,
     n: int,
 ) -> KernelComponents:
-    spread = float(np.sqrt(variances.sum())) or 1.0
     unbiased = n / (n - 1)
     return KernelComponents(
         coefficients,
         offset,
         variances * unbiased,
         total * unbiased,
-        float(np.max(differences, initial=0.0)) / spread,
+        violation,
         result.converged,
     )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs
 
 from fairpca.data.groups import Attribute, Groups
-from fairpca.data.matrix import all_finite
+from fairpca.data.matrix import sum_of_squares
 from fairpca.solvers.block_products import BlockProducts, orthonormal_columns, subtract_span
 from fairpca.solvers.eigen import off_span
 from fairpca.solvers.moment_matching import rank_floor, span_of_directions
@@ -76,7 +76,7 @@ class NoisyPower(PowerState):
         start, n = 0, len(cells.codes)
         # A batch that is one piece shows in its sums whether it is finite, at no cost.
         one_piece = n > 0 and self._piece_end(cells, 0) == n
-        if not (one_piece or all_finite(X, squares=True)):
+        if n and not one_piece and not self._in_range(self._squares(cells), n):
             return False
         while start < n:
             stop = self._piece_end(cells, start)
@@ -84,7 +84,11 @@ class NoisyPower(PowerState):
             with np.errstate(over="ignore", invalid="ignore"):
                 moments = GroupSketch.empty(self.n_features, rank=0).add_cells(piece)
                 first = self.first.merge(moments) if self.counting else self.first
-            if not (moments.is_finite() and first.is_finite()):
+            within = True  # a batch of several pieces was looked at above
+            if one_piece:
+                squares = moments.second_moment(moments.everything, -moments.origin).trace()
+                within = self._in_range(squares * moments.weights.sum(), n)
+            if not (within and moments.is_finite() and first.is_finite()):
                 return False
             self.first = first
             self._add(piece, moments)
@@ -167,6 +171,17 @@ class NoisyPower(PowerState):
         """Return what turns the iterate into the components, shape (width, n_components)."""
         k, width = self.settings.n_components, self._iterate().shape[1]
         return (_ritz(self.triangle, self.core) if self.n_blocks else np.eye(width))[:, :k]
+
+    def _squares(self, cells: Cells) -> float:
+        """Return at least the rows' weighted sum of squares."""
+        heaviest = 1.0 if cells.sample_weight is None else float(cells.sample_weight.max())
+        return sum_of_squares(cells.X, self.dtype) * heaviest
+
+    def _in_range(self, squares: float, n_rows: int) -> bool:
+        """Whether the products of a block of such rows do not overflow the iterates' precision."""
+        settings = self.settings
+        longest = max(n_rows, settings.block_size, settings.pca_block_size)
+        return bool(squares / n_rows * longest <= float(np.finfo(self.dtype).max) / 4)
 
     # Stage 1
 

@@ -59,6 +59,9 @@ class SketchCell:
         )
 
 
+_SMALL = 1e-28
+"""Sums of squares below this have lost digits, or all, to float32's subnormal numbers."""
+
 Parts = dict[CellId, tuple[CellKey, SketchCell]]
 
 
@@ -130,26 +133,38 @@ def first_moments(
     """Yield each cell's mean and column variances, from one sweep over the rows.
 
     Single-precision rows are summed in single precision a few at a time, about a point near them:
-    that loses no more than the rows themselves have.
+    that loses no more than the rows themselves have; unless their squares are out of its range.
     """
-    n_cells, d = len(cells.keys), cells.X.shape[1]
-    dtype = np.float32 if cells.X.dtype == np.float32 else np.float64
-    rounded: NDArray[Any] = reference.astype(dtype)
+    rounded: NDArray[Any] = reference
+    if cells.X.dtype == np.float32:
+        rounded = reference.astype(np.float32)
+        totals, squares = _sums(cells, rounded)
+        vanish = (squares < _SMALL) & (totals != 0)
+        if vanish.any() or not np.isfinite(squares).all():
+            rounded = reference
+    if rounded is reference:
+        totals, squares = _sums(cells, reference)
     shift = shift + (rounded.astype(np.float64) - reference)
-    totals, squares = np.zeros((n_cells, d)), np.zeros((n_cells, d))
-    indicator: Any = None
-    for rows, columns, tile in centered_tiles(cells.X, rounded):
-        if columns.start == 0:
-            w = None if cells.sample_weight is None else cells.sample_weight[rows]
-            indicator = cell_indicator(cells.codes[rows], n_cells, w, dtype)
-        totals[:, columns] += cell_sums(indicator, tile)
-        squares[:, columns] += cell_sums(indicator, np.square(tile, out=tile))
     means = totals / cells.weights[:, None]
     spreads = np.maximum(squares - totals * means, 0.0)
-    none = np.zeros((0, d))
+    none = np.zeros((0, cells.X.shape[1]))
     sums = zip(cells.counts, cells.weights, means + shift, spreads, strict=True)
     for key, (count, weight, mean, spread) in zip(cells.keys, sums, strict=True):
         yield key, SketchCell(int(count), float(weight), mean, spread, none)
+
+
+def _sums(cells: Cells, reference: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Return each cell's sums of values less the reference, and of their squares."""
+    n_cells, d = len(cells.keys), cells.X.shape[1]
+    totals, squares = np.zeros((n_cells, d)), np.zeros((n_cells, d))
+    indicator: Any = None
+    for rows, columns, tile in centered_tiles(cells.X, reference):
+        if columns.start == 0:
+            w = None if cells.sample_weight is None else cells.sample_weight[rows]
+            indicator = cell_indicator(cells.codes[rows], n_cells, w, reference.dtype)
+        totals[:, columns] += cell_sums(indicator, tile)
+        squares[:, columns] += cell_sums(indicator, np.square(tile, out=tile))
+    return totals, squares
 
 
 def power_joined(cell: SketchCell, block: CellRows, rank: int) -> SketchCell:

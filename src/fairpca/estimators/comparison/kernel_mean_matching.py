@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, NoReturn, Self
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
 from fairpca.data.array_library import to_numpy
 from fairpca.data.dask_input import is_dask
 from fairpca.data.groups import Groups
-from fairpca.data.matrix import check_no_underflow, explain_nonfinite
+from fairpca.data.matrix import check_no_underflow
 from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import (
@@ -24,6 +25,17 @@ from fairpca.estimators.base import (
     as_generator,
     deterministic_signs,
     dtype_of,
+    in_precision,
+)
+from fairpca.estimators.comparison.kernel_map import (
+    WITH_FEATURES,
+    KernelMap,
+    check_finite,
+    dense_blocks,
+    dense_points,
+    feature_directions,
+    kernel_features,
+    kernel_matrix,
 )
 from fairpca.estimators.comparison.trade_off import check_trade_off, trade_off_scale
 from fairpca.estimators.parameters import (
@@ -32,7 +44,6 @@ from fairpca.estimators.parameters import (
     check_n_components,
     check_positive_count,
 )
-from fairpca.estimators.projection import RowMap
 from fairpca.solvers.kernel_mean_matching import (
     KernelComponents,
     kernel_components,
@@ -47,59 +58,10 @@ from fairpca.summaries.moments import GroupMoments
 __all__ = ["KernelMeanMatchingPCA"]
 
 _EXACT_UP_TO = 5000
-_BLOCK_BYTES = 32 * 2**20
 _KERNELS = ("rbf", "laplacian", "polynomial", "sigmoid", "cosine", "linear")
+_HIDDEN = 1e-3
+"""Means further apart than this share of the standard deviation are not taken for equal."""
 _TAKE_GAMMA = ("rbf", "laplacian", "polynomial", "sigmoid")
-
-
-def kernel_matrix(X: Any, points: Any, kernel: str, options: dict[str, Any]) -> Floats:
-    """Return k(x, point) for every row and point.
-
-    Squared distances are taken about the mean of the points: with the rows far from the origin,
-    the expanded square that scikit-learn uses would cancel every digit.
-    """
-    if kernel == "rbf" and not scipy.sparse.issparse(X) and not scipy.sparse.issparse(points):
-        reference = points.mean(axis=0, dtype=np.float64)
-        X, points = X - reference, points - reference
-    K: Floats = pairwise_kernels(X, points, metric=kernel, **options)
-    return K
-
-
-@dataclass(frozen=True, eq=False)
-class KernelMap(RowMap):
-    """``x ↦ k(x, points) @ coefficients − offset``.
-
-    Parameters
-    ----------
-    points : ndarray of shape (m, n_in)
-    coefficients : ndarray of shape (m, n_out)
-    offset : ndarray of shape (n_out,)
-    kernel : str
-        Name in scikit-learn's `pairwise_kernels`.
-    options : dict
-        What the kernel takes.
-    """
-
-    points: NDArray[Any]
-    coefficients: NDArray[Any]
-    offset: NDArray[Any]
-    kernel: str
-    options: dict[str, Any]
-
-    @property
-    def n_out(self) -> int:
-        """Columns of the result."""
-        return len(self.offset)
-
-    def apply(self, X: Any) -> NDArray[Any]:
-        """Map the rows of a checked array, in blocks; float32 in, float32 out."""
-        Z = np.empty((X.shape[0], self.n_out), dtype=dtype_of(X))
-        coefficients = self.coefficients.astype(np.float64)
-        for rows, block in _blocks(X, len(self.points)):
-            check_finite(block, self.names_in)
-            K = kernel_matrix(block, self.points, self.kernel, self.options)
-            Z[rows] = K @ coefficients - self.offset
-        return Z
 
 
 class KernelMeanMatchingPCA(LinearProjection):
@@ -352,11 +314,8 @@ class KernelMeanMatchingPCA(LinearProjection):
             return float(self.gamma)
         if self.gamma == "auto":
             return 1.0 / float(X.shape[1])
-        mean = float(np.average(np.asarray(X.mean(axis=1)).ravel(), weights=weights))
-        squares = X.multiply(X) if scipy.sparse.issparse(X) else np.square(X - mean)
-        variance = float(np.average(np.asarray(squares.mean(axis=1)).ravel(), weights=weights))
-        if scipy.sparse.issparse(X):
-            variance -= mean**2
+        mean = _mean_entry(X, weights, lambda block: block)
+        variance = _mean_entry(X, weights, lambda block: np.square(block - mean))
         check_no_underflow(X, variance)
         return 1.0 / (float(X.shape[1]) * variance) if variance > 0 else 1.0
 
@@ -368,13 +327,14 @@ class KernelMeanMatchingPCA(LinearProjection):
             options["degree"] = self.degree
         return options
 
-    def _kernel(self, A: Any, B: Any) -> Floats:
-        return kernel_matrix(A, B, self.kernel, self._options())
-
     def _exactly(self, rows: CheckedRows, rng: np.random.Generator) -> list[KernelComponents]:
-        self.landmarks_ = _dense(rows.X)
-        points = self.landmarks_.astype(np.float64)
-        K, E = self._kernel(points, points), _signed_weights(rows)
+        self.landmarks_ = dense_points(rows.X)
+        features, about = self._features()
+        if features is None:
+            K = kernel_matrix(self.landmarks_, self.landmarks_, self.kernel, self._options())
+        else:
+            K = features @ features.T
+        E = _signed_weights(rows)
         found: list[KernelComponents] = []
         for signed in (E, E[:, :0]) if self.trade_off > 0 else (E,):
             found.append(
@@ -384,23 +344,26 @@ class KernelMeanMatchingPCA(LinearProjection):
                     len(found[0].variances) if found else check_n_components(self.n_components),
                     weights=rows.sample_weight,
                     center=self.center,
+                    features=features,
                     rng=rng,
                 )
             )
-        return found
+        return found if features is None else [_about_origin(c, features, about) for c in found]
 
     def _in_landmarks(self, rows: CheckedRows, rng: np.random.Generator) -> list[KernelComponents]:
         X, n = rows.X, rows.X.shape[0]
         drawn = np.sort(rng.choice(n, size=min(int(self.n_landmarks), n), replace=False))
-        self.landmarks_ = _dense(X[drawn])
-        points = self.landmarks_.astype(np.float64)
-        B = landmark_features(self._kernel(points, points))
+        self.landmarks_ = dense_points(X[drawn])
+        features, about = self._features()
+        B, coordinates, largest = self._coordinates(features, about)
+        if not B.shape[1]:
+            raise self._too_few(rows, 0)
         moments = GroupMoments.empty(B.shape[1], resolution="pooled")
         stratum = None if rows.stratum is None else Groups((rows.stratum,), n)
-        for block, dense in _blocks(X, len(points)):
+        for block, dense in dense_blocks(X, len(self.landmarks_)):
             part = np.arange(block.start, block.stop)
             moments = moments.update(
-                self._kernel(dense.astype(np.float64), points) @ B,
+                coordinates(dense),
                 rows.groups.take(part),
                 None if rows.sample_weight is None else rows.sample_weight[block],
                 stratum=None if stratum is None else stratum.take(part).attributes[0],
@@ -409,22 +372,66 @@ class KernelMeanMatchingPCA(LinearProjection):
         found: list[KernelComponents] = []
         for compared in (contrasts, []) if self.trade_off > 0 else (contrasts,):
             wanted = len(found[0].variances) if found else check_n_components(self.n_components)
-            found.append(landmark_components(moments, compared, B, wanted, center=self.center))
-        return found
+            found.append(
+                landmark_components(
+                    moments, compared, B, wanted, center=self.center, largest=largest
+                )
+            )
+        return found if features is None else [_about_origin(c, features, about) for c in found]
+
+    def _features(self) -> tuple[Floats | None, Floats]:
+        """Return the landmarks' features, about the point that is returned too, where there are.
+
+        With centring that point is their mean, and no digits are lost however far the rows lie from
+        the origin; without, it is the origin.
+        """
+        if self.kernel not in WITH_FEATURES:
+            return None, np.zeros(0)
+        features = kernel_features(self.landmarks_, self.kernel)
+        about = self.center * features.mean(axis=0)
+        return features - about, about
+
+    def _coordinates(
+        self, features: Floats | None, about: Floats
+    ) -> tuple[Floats, Callable[[NDArray[Any]], Floats], float]:
+        """Return B of `landmark_features`, x ↦ k(x, landmarks) B, and the size of what is rounded.
+
+        From features the coordinates come without a kernel, and without its rounding.
+        """
+        if features is None:
+            kernel = (self.landmarks_, self.kernel, self._options())
+            K = kernel_matrix(self.landmarks_, *kernel)
+            B = landmark_features(K)
+            return B, lambda X: kernel_matrix(X, *kernel) @ B, float(np.abs(K).max())
+        left, sizes, axes = scipy.linalg.svd(features, full_matrices=False)
+        real = sizes > max(features.shape) * np.finfo(np.float64).eps * sizes[0]
+        B, axes = left[:, real] / sizes[real], axes[real].T
+        return B, lambda X: (kernel_features(X, self.kernel) - about) @ axes, 0.0
+
+    def _too_few(self, rows: CheckedRows, k: int) -> ValueError:
+        ways = ways_to_keep_more(
+            (len(attribute.levels) for attribute in rows.groups.attributes),
+            own="raise n_landmarks" if self.approximation_ == "nystroem" else "",
+        )
+        fewer = [f"ask for at most {k}"] if k else []
+        return ValueError(
+            f"n_components={self.n_components!r} is more than the {k} directions of feature space "
+            "along which the rows vary by more than rounding while their groups' means agree: "
+            f"{' or '.join([*fewer, *filter(None, [ways])]) or 'give more rows'}."
+        )
 
     def _keep(self, rows: CheckedRows, found: list[KernelComponents]) -> Self:
         fair = found[0]
         k = len(fair.variances)
         if k < (self.n_components if isinstance(self.n_components, int | np.integer) else 1):
-            ways = ways_to_keep_more(
-                (len(attribute.levels) for attribute in rows.groups.attributes),
-                own="raise n_landmarks" if self.approximation_ == "nystroem" else "",
-            )
-            fewer = [f"ask for at most {k}"] if k else []
+            raise self._too_few(rows, k)
+        if fair.mean_difference > _HIDDEN:
             raise ValueError(
-                f"n_components={self.n_components!r} is more than the {k} directions of feature "
-                "space along which the rows vary while their groups' means agree: "
-                f"{' or '.join([*fewer, *filter(None, [ways])]) or 'give more rows'}."
+                f"rounding hides how the groups' means differ in the feature space of "
+                f"kernel={self.kernel!r}: in the embedding they would still be "
+                f"{fair.mean_difference:.2g} of its standard deviation apart. The kernel's values "
+                "are too large beside their differences: subtract the columns' means, for example "
+                "with sklearn.preprocessing.StandardScaler, or use kernel='rbf'."
             )
         if not fair.converged:
             warn_caller(
@@ -440,7 +447,7 @@ class KernelMeanMatchingPCA(LinearProjection):
         turned = np.sign(np.sum(flipped * coefficients, axis=0))
         self.dual_components_, self.offset_ = flipped, np.concatenate(offsets) * turned
         dtype = dtype_of(rows.X)
-        self.explained_variance_ = fair.variances.astype(dtype)
+        self.explained_variance_ = in_precision(fair.variances, dtype)
         self.explained_variance_ratio_ = np.clip(fair.variances / fair.total, 0.0, 1.0).astype(
             dtype
         )
@@ -449,26 +456,23 @@ class KernelMeanMatchingPCA(LinearProjection):
         return self._store_groups(rows)
 
 
-def check_finite(X: Any, names: list[str] | None) -> None:
-    """Raise ValueError if X holds NaN or infinity, or numbers whose squares overflow."""
-    values = X.data if scipy.sparse.issparse(X) else X
-    with np.errstate(over="ignore", invalid="ignore"):
-        flat = np.asarray(values, dtype=np.float64).ravel()
-        if not np.isfinite(flat @ flat):
-            raise ValueError(explain_nonfinite(X, names))
+def _about_origin(found: KernelComponents, features: Floats, about: Floats) -> KernelComponents:
+    """Return the same functions in terms of the kernel itself, not of features about a point."""
+    if not about.any():
+        return found
+    coefficients = found.coefficients - found.coefficients.mean(axis=0)  # features add up to 0
+    offset = found.offset + about @ feature_directions(features, about, coefficients)
+    return replace(found, coefficients=coefficients, offset=offset)
 
 
-def _dense(X: Any) -> NDArray[Any]:
-    dense = X.toarray() if scipy.sparse.issparse(X) else np.array(X)
-    return dense if dense.dtype == np.float32 else dense.astype(np.float64)
-
-
-def _blocks(X: Any, n_points: int) -> Any:
-    """Yield (rows, dense block) such that a block's kernel matrix stays small."""
-    size = max(1, _BLOCK_BYTES // (8 * max(n_points, X.shape[1])))
-    for start in range(0, X.shape[0], size):
-        rows = slice(start, min(start + size, X.shape[0]))
-        yield rows, _dense(X[rows])
+def _mean_entry(
+    X: Any, weights: Floats | None, function: Callable[[NDArray[Any]], NDArray[Any]]
+) -> float:
+    """Return the weighted mean over rows, and mean over columns, of a function of the entries."""
+    means = [
+        function(block.astype(np.float64)).mean(axis=1) for _, block in dense_blocks(X, X.shape[1])
+    ]
+    return float(np.average(np.concatenate(means), weights=weights))
 
 
 def _contrasts(rows: CheckedRows, moments: GroupMoments) -> list[Contrast]:
