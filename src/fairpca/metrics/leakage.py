@@ -1,34 +1,40 @@
-"""How well the group can be read back from a representation: held-out attacks, a linear probe."""
+"""How well the group can be read back from a representation: held-out attacks, a linear probe.
+
+The p-value of an attack does not come from the folds' scores: of two folds each serves to train the
+classifier that is judged on the other, so their scores vary together. Instead the folds are gone
+through in order: a classifier trained on the folds before is judged on the next one, whose labels
+it has not seen. Where the group has nothing to do with the rows, every order of the labels within
+that fold is as likely, whatever the classifier: shuffling them shows how large the scores get by
+chance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ks_2samp
-from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from fairpca.data.groups import Attribute
 from fairpca.data.warn import warn_caller
+from fairpca.metrics._attackers import attackers, fit_attacker, mean_areas, small_fit_threads
+from fairpca.metrics._compared import ComparedRows, compared_rows
 from fairpca.metrics._inputs import checked_groups, checked_rows
 
 __all__ = ["LeakageScore", "attribute_leakage", "linear_probe_unfairness"]
 
-LANDMARKS = 300
+Floats = NDArray[np.float64]
+Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
-
-_FEW_ROWS = 5000
+_SHUFFLED = 1 << 21
+"""So many shuffled labels are held at once."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,10 @@ class LeakageScore:
     majority_rate : float
         Accuracy of always naming the largest group.
     n_folds : int
+    p_value : float
+        Of "the group is independent of the rows" (within strata), in (0, 1]; NaN where no
+        permutations were asked for. Of one attribute and one classifier: of several, the smallest
+        has to be multiplied by their number.
     """
 
     balanced_accuracy: float
@@ -58,34 +68,51 @@ class LeakageScore:
     chance_auc: float
     majority_rate: float
     n_folds: int
+    p_value: float = float("nan")
 
 
 def attribute_leakage(
     Z: Any,
     sensitive_features: Any,
     *,
+    strata: Any = None,
+    sample_weight: Any = None,
     classifiers: Sequence[str] | Mapping[str, Any] = ("linear", "rbf", "boosted_trees"),
     cv: int = 5,
+    n_permutations: int = 499,
     random_state: int | None = None,
 ) -> dict[str, dict[str, LeakageScore]]:
     """Return how well each sensitive attribute can be predicted from Z, against chance.
 
-    Classifiers weigh the groups equally and are scored by stratified cross-validation, so a score
-    above chance by more than its spread over folds is information in Z, not memory of the rows.
+    Classifiers weigh the groups equally and are scored by stratified cross-validation. Scores of
+    folds vary together, so their spread does not tell what is chance; `p_value` does: it is small
+    where Z holds information on the group, and where Z holds none it is below 0.05 in 5 % of
+    samples.
 
     Parameters
     ----------
     Z : array-like or frame of shape (n_samples, n_components)
     sensitive_features : array-like, Series or frame
         One or several attributes with any number of levels; each is attacked by itself.
+    strata : array-like or Series of shape (n_samples,), optional
+        Attack the rows of each value by themselves, such as the label under equalized odds, and
+        average the scores over the values: what can be told beyond the stratum. For equal
+        opportunity give the rows of positive label alone.
+    sample_weight : array-like of shape (n_samples,), optional
+        Non-negative weights, in training and in scores; rows of weight 0 do not take part. The
+        p-value is as exact as that of `mmd_permutation_test`.
     classifiers : sequence of {"linear", "rbf", "boosted_trees"}, or mapping
         "linear" is logistic regression, "rbf" logistic regression on a Gaussian kernel (Nyström,
         up to 300 landmarks), "boosted_trees" scikit-learn's histogram gradient boosting. A
-        mapping of names to own classifiers is taken too; they need `predict_proba`.
+        mapping of names to own classifiers is taken too; they need `predict_proba`, and for
+        weights a `fit` that takes `sample_weight`.
     cv : int
-        Folds, at least 2. A group with fewer rows lowers the number, with a warning.
+        Folds, at least 2. A group with fewer rows (in a stratum) lowers the number, with a warning.
+    n_permutations : int
+        Of the labels, for p-values, which take `cv` − 2 further fits a classifier. The smallest
+        possible p-value is 1 / (1 + n_permutations). 0 for none.
     random_state : int or None
-        Shuffles the folds and seeds the classifiers.
+        Shuffles the folds and labels and seeds the classifiers.
 
     Returns
     -------
@@ -95,42 +122,159 @@ def attribute_leakage(
     Raises
     ------
     ValueError
-        If a group has only one row: it cannot be both learnt and tested.
+        If a group has only one row (in a stratum): it cannot be both learnt and tested.
 
     Notes
     -----
     No score proves that nothing leaks: a stronger classifier may find more.
+
+    The p-value is that of a permutation test. Classifiers are trained on the first 1, 2, … folds,
+    each judged on the next fold, and the mean of their areas under the ROC curve is compared with
+    those for labels shuffled within folds [1]_. They see fewer rows than those of the
+    cross-validation, so a small leakage may be above chance without being significant.
+
+    References
+    ----------
+    .. [1] B. Phipson, G. K. Smyth (2010). Permutation p-values should never be zero.
+       doi:10.2202/1544-6115.1585.
 
     Examples
     --------
     >>> import numpy as np
     >>> Z = np.r_[np.zeros(20), np.ones(20)][:, None]
     >>> scores = attribute_leakage(Z, np.repeat(["a", "b"], 20), classifiers=["linear"])
-    >>> scores["sensitive_feature"]["linear"].auc
-    1.0
+    >>> scores["sensitive_feature"]["linear"].auc, scores["sensitive_feature"]["linear"].p_value
+    (1.0, 0.002)
     """
-    rows = checked_rows(Z)
-    groups = checked_groups(sensitive_features, Z, rows.shape[0])
+    if n_permutations < 0:
+        raise ValueError(f"n_permutations must be at least 0, got {n_permutations}.")
+    parts = compared_rows(Z, sensitive_features, strata, sample_weight)
     seed = int(np.random.default_rng(random_state).integers(2**31 - 1))
-    attackers = _checked_classifiers(classifiers)
+    n_samples = sum(part.groups.n_samples for part in parts)
+    attackers(classifiers, seed, (1, 1))  # unknown names are told before anything is computed
     scores: dict[str, dict[str, LeakageScore]] = {}
-    for attribute in groups.attributes:
-        n_folds = _folds(attribute, cv)
+    for r, attribute in enumerate(parts[0].groups.attributes):
+        n_folds = min(_folds(part.groups.attributes[r], cv, part) for part in parts)
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-        splits = list(folds.split(rows, attribute.codes))
-        shape = (min(train.size for train, _ in splits), rows.shape[1])
-        # On few rows threads wait for each other longer than they work.
-        with threadpool_limits(1 if rows.shape[0] <= _FEW_ROWS else None):
-            scores[attribute.name] = {
-                name: _score(
-                    make if isinstance(classifiers, Mapping) else make(seed, shape),
-                    rows,
-                    attribute,
-                    splits,
-                )
-                for name, make in attackers.items()
-            }
+        attacks = [
+            _Attack(part, part.groups.attributes[r], list(folds.split(part.rows, codes)))
+            for part in parts
+            for codes in [part.groups.attributes[r].codes]
+        ]
+        models = attackers(classifiers, seed, min(attack.fewest for attack in attacks))
+        with small_fit_threads(n_samples):
+            found = {name: _cross_validated(model, attacks) for name, model in models.items()}
+            p_values = dict.fromkeys(models, float("nan"))
+            if n_permutations:
+                p_values = _p_values(classifiers, attacks, n_permutations, seed)
+        counts = np.sum([part.groups.attributes[r].counts for part in parts], axis=0)
+        scores[attribute.name] = {
+            name: LeakageScore(
+                balanced_accuracy=float(np.mean(accuracies)),
+                balanced_accuracy_sd=float(np.std(accuracies)),
+                auc=float(np.mean(areas)),
+                auc_sd=float(np.std(areas)),
+                chance_balanced_accuracy=1.0 / len(attribute.levels),
+                chance_auc=0.5,
+                majority_rate=float(counts.max() / counts.sum()),
+                n_folds=n_folds,
+                p_value=p_values[name],
+            )
+            for name, (accuracies, areas) in found.items()
+        }
     return scores
+
+
+@dataclass(frozen=True, eq=False)
+class _Attack:
+    """Rows of one stratum, the attribute that is told, and the folds."""
+
+    part: ComparedRows
+    attribute: Attribute
+    splits: list[Split]
+
+    @property
+    def fewest(self) -> tuple[int, int]:
+        """Rows of the smallest training set, and columns."""
+        return min(train.size for train, _ in self.splits), self.part.rows.shape[1]
+
+    def weight(self, rows: NDArray[np.intp]) -> Floats | None:
+        return None if self.part.weight is None else self.part.weight[rows]
+
+    def scores(self, model: Any, train: NDArray[np.intp], test: NDArray[np.intp]) -> Floats:
+        """Return probabilities of the groups on `test` after training on `train`."""
+        codes = self.attribute.codes[train]
+        fitted = fit_attacker(model, self.part.rows[train], codes, self.weight(train))
+        return np.asarray(fitted.predict_proba(self.part.rows[test]), dtype=np.float64)
+
+
+def _cross_validated(model: Any, attacks: Sequence[_Attack]) -> tuple[Floats, Floats]:
+    """Return balanced accuracies and areas by fold, averaged over strata."""
+    accuracies, areas = [], []
+    for attack in attacks:
+        for train, test in attack.splits:
+            scores, truth = attack.scores(model, train, test), attack.attribute.codes[test]
+            weight = attack.weight(test)
+            named = np.argmax(scores, axis=1)
+            accuracies.append(balanced_accuracy_score(truth, named, sample_weight=weight))
+            areas.append(float(mean_areas(scores, truth, weight)))
+    shape = (len(attacks), -1)
+    return np.reshape(accuracies, shape).mean(axis=0), np.reshape(areas, shape).mean(axis=0)
+
+
+def _p_values(
+    classifiers: Sequence[str] | Mapping[str, Any],
+    attacks: Sequence[_Attack],
+    n_permutations: int,
+    seed: int,
+) -> dict[str, float]:
+    """Return each classifier's p-value; the labels are shuffled alike for all."""
+    rng = np.random.default_rng(seed)
+    sums: dict[str, Floats] = {}
+    for attack in attacks:
+        folds = [test for _, test in attack.splits]
+        for f in range(1, len(folds)):
+            train, test = np.concatenate(folds[:f]), folds[f]
+            models = attackers(classifiers, seed, (train.size, attack.part.rows.shape[1]))
+            scores = {name: attack.scores(m, train, test) for name, m in models.items()}
+            codes, weight = attack.attribute.codes[test], attack.weight(test)
+            batch = max(1, _SHUFFLED // test.size)
+            for start in range(0, 1 + n_permutations, batch):
+                size = min(batch, 1 + n_permutations - start)
+                order = np.tile(np.arange(test.size), (size, 1))
+                rng.permuted(order[start == 0 :], axis=1, out=order[start == 0 :])
+                weights = None if weight is None else weight[order]
+                for name, of_classifier in scores.items():
+                    found = mean_areas(of_classifier, codes[order], weights)
+                    sums.setdefault(name, np.zeros(1 + n_permutations))[start : start + size] += (
+                        found
+                    )
+    return {name: _p_value(values) for name, values in sums.items()}
+
+
+def _p_value(statistics: Floats) -> float:
+    """p-value of the first statistic among the others; equal up to rounding counts as equal."""
+    at_least = np.count_nonzero(statistics[1:] >= statistics[0] - 1e-9)
+    return float((1 + at_least) / statistics.size)
+
+
+def _folds(attribute: Attribute, cv: int, part: ComparedRows) -> int:
+    if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
+        raise ValueError(f"cv must be an integer of at least 2, got {cv!r}.")
+    smallest = int(np.argmin(attribute.counts))
+    count, level = int(attribute.counts[smallest]), attribute.levels[smallest]
+    where = "" if part.stratum is None else f" in stratum {part.stratum!r}"
+    if count < 2:
+        raise ValueError(
+            f"group {level!r} of {attribute.name!r} has one row{where}, which cannot be both "
+            "learnt and tested: merge it with another group or leave it out."
+        )
+    if count < cv:
+        warn_caller(
+            f"group {level!r} of {attribute.name!r} has {count} rows{where}, so {count} folds are "
+            f"used instead of {cv}, and its scores are rough."
+        )
+    return min(int(cv), count)
 
 
 def linear_probe_unfairness(Z: Any, sensitive_features: Any) -> float:
@@ -209,99 +353,3 @@ def _unlike_spreads(rows: NDArray[np.float64], member: NDArray[np.bool_]) -> NDA
         whitened @ np.linalg.eigh(whitened.T @ (inside - outside) @ whitened)[1]
     )
     return directions
-
-
-def _linear(seed: int, shape: tuple[int, int]) -> Any:
-    logistic = LogisticRegression(class_weight="balanced", max_iter=1000, random_state=seed)
-    return make_pipeline(StandardScaler(), logistic)
-
-
-def _rbf(seed: int, shape: tuple[int, int]) -> Any:
-    features = Nystroem(
-        gamma=1.0 / shape[1], n_components=min(LANDMARKS, shape[0]), random_state=seed
-    )
-    logistic = LogisticRegression(class_weight="balanced", max_iter=1000, random_state=seed)
-    return make_pipeline(StandardScaler(), features, logistic)
-
-
-def _boosted_trees(seed: int, shape: tuple[int, int]) -> Any:
-    return HistGradientBoostingClassifier(
-        class_weight="balanced", early_stopping=False, random_state=seed
-    )
-
-
-_ATTACKERS: dict[str, Callable[[int, tuple[int, int]], Any]] = {
-    "linear": _linear,
-    "rbf": _rbf,
-    "boosted_trees": _boosted_trees,
-}
-
-
-def _checked_classifiers(classifiers: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(classifiers, Mapping):
-        blind = [name for name, model in classifiers.items() if not hasattr(model, "predict_proba")]
-        if blind:
-            raise TypeError(
-                f"classifiers {blind} have no predict_proba, which the AUC needs: wrap them in "
-                "sklearn.calibration.CalibratedClassifierCV."
-            )
-        return dict(classifiers)
-    names = [classifiers] if isinstance(classifiers, str) else list(classifiers)
-    unknown = [name for name in names if name not in _ATTACKERS]
-    if unknown or not names:
-        raise ValueError(
-            f"classifiers must be among {sorted(_ATTACKERS)}, or a mapping of names to "
-            f"classifiers; got {classifiers!r}."
-        )
-    return {name: _ATTACKERS[name] for name in names}
-
-
-def _folds(attribute: Attribute, cv: int) -> int:
-    if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
-        raise ValueError(f"cv must be an integer of at least 2, got {cv!r}.")
-    smallest = int(np.argmin(attribute.counts))
-    count, level = int(attribute.counts[smallest]), attribute.levels[smallest]
-    if count < 2:
-        raise ValueError(
-            f"group {level!r} of {attribute.name!r} has one row, which cannot be both learnt and "
-            "tested: merge it with another group or leave it out."
-        )
-    if count < cv:
-        warn_caller(
-            f"group {level!r} of {attribute.name!r} has {count} rows, so {count} folds are used "
-            f"instead of {cv}, and its scores are rough."
-        )
-    return min(int(cv), count)
-
-
-def _score(
-    model: Any,
-    rows: NDArray[np.float64],
-    attribute: Attribute,
-    splits: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]],
-) -> LeakageScore:
-    n_levels = len(attribute.levels)
-    accuracies, areas = [], []
-    for train, test in splits:
-        fitted = clone(model).fit(rows[train], attribute.codes[train])
-        probabilities = fitted.predict_proba(rows[test])
-        truth = attribute.codes[test]
-        accuracies.append(balanced_accuracy_score(truth, np.argmax(probabilities, axis=1)))
-        areas.append(
-            np.mean(
-                [
-                    roc_auc_score(truth == level, probabilities[:, level])
-                    for level in range(n_levels)
-                ]
-            )
-        )
-    return LeakageScore(
-        balanced_accuracy=float(np.mean(accuracies)),
-        balanced_accuracy_sd=float(np.std(accuracies)),
-        auc=float(np.mean(areas)),
-        auc_sd=float(np.std(areas)),
-        chance_balanced_accuracy=1.0 / n_levels,
-        chance_auc=0.5,
-        majority_rate=float(attribute.counts.max() / attribute.counts.sum()),
-        n_folds=len(splits),
-    )
