@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
@@ -127,53 +128,63 @@ def mean_areas(scores: Floats, codes: NDArray[np.intp], weight: Floats | None = 
 
 
 def held_out_areas(
-    train: Sequence[ComparedRows],
-    test: Sequence[ComparedRows],
+    parts: Sequence[ComparedRows],
+    held_out: NDArray[np.bool_],
     classifiers: Sequence[str] | Mapping[str, Any],
     seed: int,
-) -> dict[tuple[str, str], float]:
-    """Return each classifier's area under the ROC curve on other rows than it was fitted to.
+) -> dict[Hashable, float]:
+    """Return each classifier's area under the ROC curve on held-out rows.
+
+    It learns from all other rows and one half of the held-out ones, and is judged on the other
+    half, both ways round. Of the rows that a projection was fitted to alone it could not learn:
+    their groups are matched exactly, whatever is left on new rows.
 
     Parameters
     ----------
-    train, test : sequence of ComparedRows
-        Stratum by stratum; areas are averaged over strata.
+    parts : sequence of ComparedRows
+        All rows, stratum by stratum; areas are averaged over strata.
+    held_out : ndarray of bool
+        Of all rows that `parts` were made of.
     classifiers : sequence of str, or mapping
         As of `attribute_leakage`.
     seed : int
 
     Returns
     -------
-    dict of (str, str) to float
-        By attribute and classifier.
+    dict of (attribute, classifier) to float
 
     Raises
     ------
     ValueError
-        If training and test rows have other strata or groups.
+        If a group has fewer than two held-out rows in a stratum.
     """
-    if [part.stratum for part in train] != [part.stratum for part in test]:
-        raise ValueError("the training and the held-out rows have different labels.")
-    found: dict[tuple[str, str], float] = {}
-    shape = (min(part.groups.n_samples for part in train), train[0].rows.shape[1])
-    models = attackers(classifiers, seed, shape)
-    with small_fit_threads(sum(part.groups.n_samples for part in train)):
-        for learnt, judged in zip(train, test, strict=True):
-            for ours, theirs in zip(
-                learnt.groups.attributes, judged.groups.attributes, strict=True
-            ):
-                if ours.levels != theirs.levels:
-                    raise ValueError(
-                        f"the training rows have other groups of {ours.name!r} than the held-out "
-                        "ones."
-                    )
+    areas: dict[Hashable, list[float]] = {}
+    for part in parts:
+        known = np.flatnonzero(~held_out[part.index])
+        judged = np.flatnonzero(held_out[part.index])
+        for attribute in part.groups.attributes:
+            codes = attribute.codes
+            counts = np.bincount(codes[judged], minlength=len(attribute.levels))
+            if counts.min() < 2:
+                where = "" if part.stratum is None else f" with the label {part.stratum!r}"
+                raise ValueError(
+                    f"group {attribute.levels[int(np.argmin(counts))]!r} of {attribute.name!r} has "
+                    f"{counts.min()} held-out rows{where}, and leakage needs two"
+                )
+            halves = StratifiedKFold(2, shuffle=True, random_state=seed)
+            for ours, theirs in halves.split(judged, codes[judged]):
+                train, test = np.r_[known, judged[ours]], judged[theirs]
+                models = attackers(classifiers, seed, (train.size, part.rows.shape[1]))
                 for name, model in models.items():
-                    fitted = fit_attacker(model, learnt.rows, ours.codes, learnt.weight)
-                    scores = fitted.predict_proba(judged.rows)
-                    area = float(mean_areas(scores, theirs.codes, judged.weight))
-                    key = (ours.name, name)
-                    found[key] = found.get(key, 0.0) + area / len(train)
-    return found
+                    weight, weight_test = (
+                        None if part.weight is None else part.weight[rows] for rows in (train, test)
+                    )
+                    with small_fit_threads(train.size):
+                        fitted = fit_attacker(model, part.rows[train], codes[train], weight)
+                        scores = fitted.predict_proba(part.rows[test])
+                    area = float(mean_areas(scores, codes[test], weight_test))
+                    areas.setdefault((attribute.name, name), []).append(area)
+    return {key: float(np.mean(found)) for key, found in areas.items()}
 
 
 def small_fit_threads(n_samples: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,17 +27,26 @@ class ComparedRows:
         Every group occurs.
     weight : ndarray of shape (n_samples,) or None
         Positive, at most 1.
+    index : ndarray of int, shape (n_samples,)
+        Their positions among all rows given.
     """
 
     stratum: Label | None
     rows: NDArray[np.float64]
     groups: Groups
     weight: NDArray[np.float64] | None
+    index: NDArray[np.intp]
 
     def take(self, chosen: NDArray[Any]) -> ComparedRows:
         """Return the chosen rows (indices or a mask)."""
         weight = None if self.weight is None else self.weight[chosen]
-        return ComparedRows(self.stratum, self.rows[chosen], self.groups.take(chosen), weight)
+        return replace(
+            self,
+            rows=self.rows[chosen],
+            groups=self.groups.take(chosen),
+            weight=weight,
+            index=self.index[chosen],
+        )
 
 
 def compared_rows(
@@ -58,12 +67,12 @@ def compared_rows(
     if strata is not None:
         levels, codes = factorize(checked_labels(strata, Z, rows.shape[0], "strata"))
     counted = np.ones(rows.shape[0], dtype=bool) if weight is None else weight > 0
-    everyone = ComparedRows(None, rows, groups, weight)
+    everyone = ComparedRows(None, rows, groups, weight, np.arange(rows.shape[0]))
     parts = []
     for i, level in enumerate(levels):
-        part = everyone.take(counted & (codes == i))
+        part = replace(everyone.take(counted & (codes == i)), stratum=level)
         _check_all_groups(groups, part.groups, "" if strata is None else f" in stratum {level!r}")
-        parts.append(ComparedRows(level, part.rows, part.groups, part.weight))
+        parts.append(part)
     return parts
 
 

@@ -6,14 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairpca.data.warn import warn_caller
 from fairpca.model_selection.folds import Outcome
 from fairpca.model_selection.rule import SettingChoice
 
-__all__ = ["cross_validation_table", "tell_about"]
+__all__ = ["all_terms", "cross_validation_table", "tell_about"]
 
 _SHOWN = 3
+
+
+def all_terms(outcomes: Sequence[Sequence[Outcome]]) -> NDArray[np.float64]:
+    """Return the terms that are limited, shape (n_settings, n_folds, n_terms); NaN where unknown.
+
+    A fold that lacks a term that other folds have leaves unfairness undefined there.
+    """
+    names = dict.fromkeys(name for row in outcomes for o in row for name in o.terms)
+    return np.array(
+        [[[o.terms.get(name, np.nan) for name in names] for o in row] for row in outcomes]
+    )
 
 
 def cross_validation_table(

@@ -33,7 +33,8 @@ class SettingChoice:
     kept : ndarray of shape (n_settings,)
         Mean over folds of what is maximised; NaN where a fold could not be fitted.
     unfairness : ndarray of shape (n_settings,)
-        Mean over the folds measured; NaN where there is none.
+        Mean over the folds measured, of several terms that of the one that decides; NaN where there
+        is none.
     standard_error : ndarray of shape (n_settings,)
         Of that mean: standard deviation over folds / √(folds); infinite with a single fold.
     upper : ndarray of shape (n_settings,)
@@ -68,8 +69,11 @@ def choose_setting(
     kept : array-like of shape (n_settings, n_folds)
         What to maximise, such as the share of held-out variance kept; NaN where a setting could
         not be fitted, which rules it out.
-    unfairness : array-like of shape (n_settings, n_folds)
-        What to limit; NaN where it is undefined, which leaves the other folds to judge by.
+    unfairness : array-like of shape (n_settings, n_folds) or (n_settings, n_folds, n_terms)
+        What to limit; NaN where it is undefined, which leaves the other folds to judge by. Several
+        terms, such as the losses of several groups, must all stay within the limit. (The mean of
+        each over folds is compared, and not the mean of each fold's largest, which chance would
+        push upwards.)
     limit : float
         The largest unfairness allowed.
     standard_errors : float, default=1.0
@@ -104,14 +108,7 @@ def choose_setting(
     """
     K, U = _checked(kept, unfairness)
     limit, errors = check_limit(limit), check_standard_errors(standard_errors)
-    known = ~np.isnan(U)
-    n = known.sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(known, U, 0.0).sum(axis=1) / n
-        squares = np.where(known, U - mean[:, None], 0.0) ** 2
-        spread = np.sqrt(squares.sum(axis=1) / (n - 1) / n)
-    spread = np.where(n == 1, np.inf, spread)
-    upper = mean + errors * spread if errors > 0 else mean
+    mean, spread, upper, n = _deciding(U, errors)
     average = K.mean(axis=1)
     usable = np.isfinite(average) & ~np.isnan(mean)
     if not usable.any():
@@ -120,6 +117,24 @@ def choose_setting(
     rank = _ranks(average, mean, upper, usable, meets)
     best = int(np.argmin(rank))
     return SettingChoice(best, bool(meets[best]), average, mean, spread, upper, meets, n, rank)
+
+
+def _deciding(U: Floats, errors: float) -> tuple[Floats, Floats, Floats, NDArray[np.intp]]:
+    """Return mean, standard error and upper end of each setting's worst term, and its folds."""
+    known: NDArray[np.bool_] = ~np.isnan(U.sum(axis=2))
+    n = known.sum(axis=1)
+    values = np.where(known[:, :, None], U, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = values.sum(axis=1) / n[:, None]
+        squares = np.where(known[:, :, None], values - mean[:, None], 0.0) ** 2
+        spread = np.sqrt(squares.sum(axis=1) / (n * (n - 1))[:, None])
+    spread = np.where(n[:, None] == 1, np.inf, spread)
+    upper = mean + errors * spread if errors > 0 else mean
+    worst = np.argmax(np.where(np.isinf(upper), mean, upper), axis=1)[:, None]
+    mean, spread, upper = (
+        np.take_along_axis(a, worst, axis=1)[:, 0] for a in (mean, spread, upper)
+    )
+    return mean, spread, upper, n
 
 
 def _ranks(
@@ -146,12 +161,13 @@ def _ranks(
 
 def _checked(kept: Any, unfairness: Any) -> tuple[Floats, Floats]:
     K, U = np.asarray(kept, dtype=np.float64), np.asarray(unfairness, dtype=np.float64)
-    if K.ndim != 2 or K.shape != U.shape or not K.size:
+    terms = U[:, :, None] if U.ndim == 2 else U
+    if K.ndim != 2 or terms.ndim != 3 or K.shape != terms.shape[:2] or not terms.size:
         raise ValueError(
-            "kept and unfairness must have the same shape (n_settings, n_folds), and not be empty; "
-            f"got {K.shape} and {U.shape}."
+            "kept and unfairness must have the same shape (n_settings, n_folds), and not be empty "
+            f"(unfairness may have a third axis, of terms); got {K.shape} and {U.shape}."
         )
-    return K, U
+    return K, terms
 
 
 def check_limit(limit: Any) -> float:

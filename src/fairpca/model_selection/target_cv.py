@@ -22,12 +22,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from fairpca.data.criterion import CRITERIA
 from fairpca.data.sampling import group_folds
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.parameters import is_count
+from fairpca.estimators.parameters import check_choice, is_count
 from fairpca.model_selection.candidates import METADATA, by_preprocessing, candidate, requests
-from fairpca.model_selection.folds import FoldTask, Judging, Outcome, judge_fold
-from fairpca.model_selection.results import cross_validation_table, tell_about
+from fairpca.model_selection.folds import FoldTask, Outcome, judge_fold
+from fairpca.model_selection.held_out import Judging
+from fairpca.model_selection.results import all_terms, cross_validation_table, tell_about
 from fairpca.model_selection.rule import check_limit, check_standard_errors, choose_setting
 from fairpca.model_selection.sample import Sample, gather_sample
 from fairpca.model_selection.targets import TargetMeasure, check_reachable, find_target
@@ -86,8 +88,8 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         What to limit, measured on held-out rows (long names may be shortened as in brackets):
 
         - "mmd_squared" ("mmd"): MMD² between groups, unbiased;
-        - "leakage": the best AUC of three classifiers at telling the group; "linear_leakage"
-          ("linear-leakage"): of a linear one;
+        - "leakage": the best AUC of three classifiers at telling the group, which learn from the
+          training rows; "linear_leakage" ("linear-leakage"): of a linear one;
         - "demographic_parity_difference" ("dp"), "equal_opportunity_difference" ("eop"),
           "equalized_odds_difference" ("eod"): of a classifier of y (these need fairlearn);
         - "worst_group_loss" ("worst-loss"): the share of its own variance that the worst-described
@@ -112,9 +114,14 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
     classifier : str or classifier, default="kernel_svm"
         Of the label; see `fairpca.metrics.downstream`.
     pos_label : object, default=None
-        The favourable label; the last in sorted order by default.
+        The favourable label; the estimator's, or the last in sorted order, by default.
+    criterion : str, default=None
+        Which rows MMD² and leakage compare, as of `fairpca.MomentMatchingPCA`: all, those of
+        positive label ("equal_opportunity"), or those of each label by themselves
+        ("equalized_odds": MMD² added up over labels, leakage averaged). None is the estimator's own
+        criterion, where it has one. The other targets say by themselves what they compare.
     max_samples : int, default=3000
-        The most held-out rows to measure MMD² and leakage on, and training rows for the classifier;
+        The most held-out rows to measure MMD² and leakage on, and training rows for classifiers;
         samples hold the groups in proportion.
     n_jobs : int, default=None
         Folds judged at once, as in scikit-learn. The answer does not depend on it.
@@ -206,6 +213,7 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         bandwidth: Any = "median",
         classifier: Any = "kernel_svm",
         pos_label: Any = None,
+        criterion: str | None = None,
         max_samples: int = 3000,
         n_jobs: int | None = None,
         random_state: int | None = None,
@@ -221,6 +229,7 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         self.bandwidth = bandwidth
         self.classifier = classifier
         self.pos_label = pos_label
+        self.criterion = criterion
         self.max_samples = max_samples
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -272,13 +281,13 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         routed = self._routed_fit(sample, how)
         splits = self._splits(sample)
         outcomes = self._judge(sample, how, settings, splits)
-        kept, unfairness = (
-            np.array([[getattr(o, name) for o in row] for row in outcomes])
-            for name in ("kept", "unfairness")
-        )
+        kept = np.array([[o.kept for o in row] for row in outcomes])
         self.problems_ = tell_about(outcomes, type(self).__name__)
         choice = choose_setting(
-            kept, unfairness, float(self.limit), standard_errors=float(self.standard_errors)
+            kept,
+            all_terms(outcomes),
+            float(self.limit),
+            standard_errors=float(self.standard_errors),
         )
         self.n_splits_ = len(splits)
         self.cv_results_ = cross_validation_table(settings, outcomes, choice)
@@ -391,6 +400,14 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
             check_reachable(target, self.limit)
         if isinstance(target, TargetMeasure) and target.needs_label and y is None:
             raise ValueError(f"target={target.name!r} compares predictions of a label: pass y.")
+        final_step = candidate(self.estimator, {}).final
+        criterion = self.criterion or getattr(final_step, "criterion", None) or CRITERIA[0]
+        check_choice("criterion", criterion, CRITERIA)
+        if getattr(target, "by_criterion", False) and criterion != CRITERIA[0] and y is None:
+            raise ValueError(f"criterion={criterion!r} compares rows of equal label: pass y.")
+        pos_label = self.pos_label
+        if pos_label is None:
+            pos_label = getattr(final_step, "pos_label", None)
         if not is_count(self.max_samples) or self.max_samples < 10:
             raise ValueError(
                 f"max_samples must be a whole number of at least 10; got {self.max_samples!r}."
@@ -410,8 +427,8 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         front, final = requests(self.estimator)
         seed = 0 if self.random_state is None else int(self.random_state)
         how = Judging(
-            target, self.scoring, self.bandwidth, self.classifier, self.pos_label,
-            int(self.max_samples), seed, front, final,
+            target, self.scoring, self.bandwidth, self.classifier, pos_label,
+            int(self.max_samples), seed, criterion, front, final,
         )  # fmt: skip
         return how, settings
 
