@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.criterion import compared_within
-from fairpca.data.groups import Attribute, Groups, factorize
-from fairpca.data.sampling import balanced_sample
+from fairpca.data.criterion import CRITERIA
+from fairpca.data.groups import Groups
+from fairpca.data.sampling import compared_sample
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.model_selection.sample import Sample, take_rows
 from fairpca.model_selection.targets import HeldOut, JudgedRows, TargetMeasure, Terms
@@ -45,6 +45,11 @@ class Judging:
     criterion: str
     front_takes: frozenset[str] = frozenset()
     final_takes: frozenset[str] = frozenset()
+
+    @property
+    def by_criterion(self) -> bool:
+        """Whether the criterion says which rows the target compares."""
+        return isinstance(self.target, TargetMeasure) and self.target.by_criterion
 
 
 class Ruler:
@@ -80,7 +85,7 @@ class Ruler:
         for names in self.alike:
             seen = HeldOut(
                 model,
-                self._judged(self.test, Z, names, sampled=target.by_criterion),
+                self._judged(self.test, Z, names, sampled=self.how.by_criterion),
                 None if Z_train is None else self._learnt(Z_train, names),
                 self._projected,
                 self.how,
@@ -100,27 +105,26 @@ class Ruler:
         counted = np.ones(n, dtype=bool)
         if sample.sample_weight is not None:
             counted = sample.sample_weight > 0
-        attributes = [a for a in sample.groups.attributes if a.name in names]
+        attributes = tuple(a for a in sample.groups.attributes if a.name in names)
         for attribute in attributes:
             counted = counted & (attribute.codes >= 0)
-        strata = None
-        if getattr(how.target, "by_criterion", False):
-            y = np.zeros(n) if sample.y is None else sample.y
-            compared, strata = compared_within(how.criterion, y, how.pos_label)
-            counted = counted & compared
-        rows = np.flatnonzero(counted)
-        if sampled and len(rows) > how.max_samples:
-            cells = list(attributes or sample.groups.attributes)
-            if strata is not None:
-                cells.append(Attribute("", *factorize(np.asarray(strata))))
-            some = balanced_sample(Groups(tuple(cells), n).take(rows), how.max_samples, how.seed)
-            rows = rows[np.sort(some)]
+        rows, strata = compared_sample(
+            Groups(attributes or sample.groups.attributes, n),
+            how.max_samples if sampled else n,
+            how.seed,
+            criterion=how.criterion if how.by_criterion else CRITERIA[0],
+            y=sample.y,
+            pos_label=how.pos_label,
+            counted=counted,
+        )
+        order = np.argsort(rows)
+        rows, strata = rows[order], take_rows(strata, order)
         return JudgedRows(
             take_rows(sample.X, rows),
             Z[rows],
             {a.name: _labels(a.levels)[a.codes[rows]] for a in attributes},
             take_rows(sample.y, rows),
-            take_rows(strata, rows),
+            strata,
             take_rows(sample.sample_weight, rows),
         )
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpca.data.criterion import CRITERIA
 from fairpca.data.groups import Groups, encode_groups
-from fairpca.data.sampling import balanced_sample
+from fairpca.data.sampling import balanced_sample, compared_sample
 from fairpca.estimators.methods import PLAIN
 from fairpca.estimators.registry import Facts, Method, Trial
 from fairpca.metrics import (
@@ -64,6 +65,19 @@ class Bench:
         groups = encode_groups(test.sensitive, n_samples=len(test.X))
         self.measured = balanced_sample(groups, settings.max_samples, settings.seed)
         self.shown = self.measured[:SHOWN_ROWS]
+        if settings.criterion != CRITERIA[0] and test.label is None:
+            raise ValueError(
+                f"criterion={settings.criterion!r} compares rows of equal label: name the column "
+                "of the label."
+            )
+        self.compared, self.strata = compared_sample(
+            groups,
+            settings.max_samples,
+            settings.seed,
+            criterion=settings.criterion,
+            y=test.label,
+            pos_label=settings.pos_label,
+        )
         plain = PLAIN.build({}, n_components=settings.n_components).fit(train.X)
         self.bandwidth = median_bandwidth(
             plain.transform(train.X), max_pairs=2_000_000, random_state=settings.seed
@@ -164,7 +178,7 @@ class Bench:
 
     def _criterion_options(self, method: Method) -> tuple[str, ...]:
         settings = self.settings
-        if settings.criterion == "demographic_parity" or "criterion" not in method.parameters():
+        if settings.criterion == CRITERIA[0] or "criterion" not in method.parameters():
             return ()
         words: tuple[str, ...] = ("--criterion", settings.criterion)
         if settings.pos_label is not None:
@@ -197,23 +211,27 @@ class Bench:
 
     def _measured(self, result: MethodResult, model: Any, Z: NDArray[np.float64]) -> MethodResult:
         """Add how the groups differ, how they can be told, and what a classifier makes of it."""
+        result = replace(result, downstream=self._downstream(model, Z))
         seed = self.settings.seed
-        Z_measured = Z[self.measured]
-        s_measured = {k: v[self.measured] for k, v in self.test.sensitive.items()}
-        test = mmd_permutation_test(
-            Z_measured,
-            s_measured,
-            bandwidth=self.bandwidth,
-            n_permutations=N_PERMUTATIONS,
-            random_state=seed,
-        )
-        return replace(
-            result,
-            mmd_squared=test.statistic,
-            p_value=test.p_value,
-            leakage=attribute_leakage(Z_measured, s_measured, random_state=seed),
-            downstream=self._downstream(model, Z),
-        )
+        rows = Z[self.compared], {k: v[self.compared] for k, v in self.test.sensitive.items()}
+        try:
+            test = mmd_permutation_test(
+                *rows,
+                strata=self.strata,
+                bandwidth=self.bandwidth,
+                n_permutations=N_PERMUTATIONS,
+                random_state=seed,
+            )
+            found = replace(result, mmd_squared=test.statistic, p_value=test.p_value)
+            leakage = attribute_leakage(
+                *rows, strata=self.strata, n_permutations=N_PERMUTATIONS, random_state=seed
+            )
+        except ValueError as error:
+            if self.settings.criterion == CRITERIA[0]:
+                raise
+            remark = f"{result.remark} MMD² and leakage could not be measured: {error}".strip()
+            return replace(result, remark=remark)
+        return replace(found, leakage=leakage)
 
     def _why_empty(self, result: MethodResult) -> str:
         """Say how many directions were removed of how many along which the rows vary."""

@@ -202,7 +202,7 @@ def described(
         settings=replace(bench.settings, pos_label=None if found is None else found.pos_label),
         n_train=len(bench.train.X),
         n_test=len(bench.test.X),
-        n_measured=len(bench.measured),
+        n_measured=len(bench.compared),
         n_features=bench.train.X.shape[1],
         group_counts={
             a.name: dict(zip(a.levels, a.counts.tolist(), strict=True)) for a in groups.attributes
