@@ -19,7 +19,14 @@ from threadpoolctl import threadpool_limits
 
 from fairpca.metrics._compared import ComparedRows
 
-__all__ = ["attackers", "fit_attacker", "held_out_areas", "mean_areas", "small_fit_threads"]
+__all__ = [
+    "attackers",
+    "fewer_landmarks",
+    "fit_attacker",
+    "held_out_areas",
+    "mean_areas",
+    "small_fit_threads",
+]
 
 Floats = NDArray[np.float64]
 
@@ -61,6 +68,14 @@ def attackers(
             f"classifiers; got {classifiers!r}."
         )
     return {name: _ATTACKERS[name](seed, shape) for name in names}
+
+
+def fewer_landmarks(model: Any, n_samples: int) -> Any:
+    """Return a classifier that `n_samples` rows suffice for: of the named ones, "rbf"."""
+    step = "nystroem__n_components"
+    if not isinstance(model, Pipeline) or step not in model.get_params():
+        return model
+    return clone(model).set_params(**{step: min(model.get_params()[step], n_samples)})
 
 
 def fit_attacker(

@@ -2,17 +2,16 @@
 
 The p-value of an attack does not come from the folds' scores: of two folds each serves to train the
 classifier that is judged on the other, so their scores vary together. Instead the folds are gone
-through in order: a classifier trained on the folds before is judged on the next one, whose labels
-it has not seen. Where the group has nothing to do with the rows, every order of the labels within
-that fold is as likely, whatever the classifier: shuffling them shows how large the scores get by
-chance.
+through in order: a classifier trained on the first ones is judged on later ones, whose labels it
+has not seen. Where the group has nothing to do with the rows, every order of these labels is as
+likely, whatever the classifier: shuffling them shows how large the scores get by chance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,13 @@ from sklearn.preprocessing import StandardScaler
 
 from fairpca.data.groups import Attribute
 from fairpca.data.warn import warn_caller
-from fairpca.metrics._attackers import attackers, fit_attacker, mean_areas, small_fit_threads
+from fairpca.metrics._attackers import (
+    attackers,
+    fewer_landmarks,
+    fit_attacker,
+    mean_areas,
+    small_fit_threads,
+)
 from fairpca.metrics._compared import ComparedRows, compared_rows
 from fairpca.metrics._inputs import checked_groups, checked_rows
 
@@ -109,8 +114,8 @@ def attribute_leakage(
     cv : int
         Folds, at least 2. A group with fewer rows (in a stratum) lowers the number, with a warning.
     n_permutations : int
-        Of the labels, for p-values, which take `cv` − 2 further fits a classifier. The smallest
-        possible p-value is 1 / (1 + n_permutations). 0 for none.
+        Of the labels, for p-values, which take one further fit a classifier. The smallest possible
+        p-value is 1 / (1 + n_permutations). 0 for none.
     random_state : int or None
         Shuffles the folds and labels and seeds the classifiers.
 
@@ -128,10 +133,11 @@ def attribute_leakage(
     -----
     No score proves that nothing leaks: a stronger classifier may find more.
 
-    The p-value is that of a permutation test. Classifiers are trained on the first 1, 2, … folds,
-    each judged on the next fold, and the mean of their areas under the ROC curve is compared with
-    those for labels shuffled within folds [1]_. They see fewer rows than those of the
-    cross-validation, so a small leakage may be above chance without being significant.
+    The p-value is that of a permutation test. A classifier trained on the first half of the folds
+    is judged on the others but the last, the one trained on all but the last on the last, and the
+    mean of their areas under the ROC curve is compared with those for shuffled labels [1]_. This
+    uses fewer rows than the cross-validation, so a small leakage may be real without being
+    significant.
 
     References
     ----------
@@ -163,24 +169,11 @@ def attribute_leakage(
         ]
         models = attackers(classifiers, seed, min(attack.fewest for attack in attacks))
         with small_fit_threads(n_samples):
-            found = {name: _cross_validated(model, attacks) for name, model in models.items()}
-            p_values = dict.fromkeys(models, float("nan"))
-            if n_permutations:
-                p_values = _p_values(classifiers, attacks, n_permutations, seed)
+            judged = {name: [a.judge(model) for a in attacks] for name, model in models.items()}
+            p_values = _p_values(models, attacks, judged, n_permutations, seed)
         counts = np.sum([part.groups.attributes[r].counts for part in parts], axis=0)
         scores[attribute.name] = {
-            name: LeakageScore(
-                balanced_accuracy=float(np.mean(accuracies)),
-                balanced_accuracy_sd=float(np.std(accuracies)),
-                auc=float(np.mean(areas)),
-                auc_sd=float(np.std(areas)),
-                chance_balanced_accuracy=1.0 / len(attribute.levels),
-                chance_auc=0.5,
-                majority_rate=float(counts.max() / counts.sum()),
-                n_folds=n_folds,
-                p_value=p_values[name],
-            )
-            for name, (accuracies, areas) in found.items()
+            name: _summary(of_parts, counts, p_values[name]) for name, of_parts in judged.items()
         }
     return scores
 
@@ -207,49 +200,89 @@ class _Attack:
         fitted = fit_attacker(model, self.part.rows[train], codes, self.weight(train))
         return np.asarray(fitted.predict_proba(self.part.rows[test]), dtype=np.float64)
 
-
-def _cross_validated(model: Any, attacks: Sequence[_Attack]) -> tuple[Floats, Floats]:
-    """Return balanced accuracies and areas by fold, averaged over strata."""
-    accuracies, areas = [], []
-    for attack in attacks:
-        for train, test in attack.splits:
-            scores, truth = attack.scores(model, train, test), attack.attribute.codes[test]
-            weight = attack.weight(test)
+    def judge(self, model: Any) -> _Judged:
+        """Cross-validate a classifier."""
+        accuracies, areas, scores = [], [], np.empty((0, 0))
+        for train, test in self.splits:
+            scores, truth = self.scores(model, train, test), self.attribute.codes[test]
+            weight = self.weight(test)
             named = np.argmax(scores, axis=1)
             accuracies.append(balanced_accuracy_score(truth, named, sample_weight=weight))
             areas.append(float(mean_areas(scores, truth, weight)))
-    shape = (len(attacks), -1)
-    return np.reshape(accuracies, shape).mean(axis=0), np.reshape(areas, shape).mean(axis=0)
+        return _Judged(np.array(accuracies), np.array(areas), scores)
+
+
+class _Judged(NamedTuple):
+    """Balanced accuracies and areas by fold, and the probabilities of the last fold's rows."""
+
+    accuracies: Floats
+    areas: Floats
+    last: Floats
+
+
+def _summary(of_parts: Sequence[_Judged], counts: NDArray[np.intp], p_value: float) -> LeakageScore:
+    """Average over strata, then over folds."""
+    accuracies = np.mean([judged.accuracies for judged in of_parts], axis=0)
+    areas = np.mean([judged.areas for judged in of_parts], axis=0)
+    return LeakageScore(
+        balanced_accuracy=float(np.mean(accuracies)),
+        balanced_accuracy_sd=float(np.std(accuracies)),
+        auc=float(np.mean(areas)),
+        auc_sd=float(np.std(areas)),
+        chance_balanced_accuracy=1.0 / len(counts),
+        chance_auc=0.5,
+        majority_rate=float(counts.max() / counts.sum()),
+        n_folds=len(areas),
+        p_value=p_value,
+    )
 
 
 def _p_values(
-    classifiers: Sequence[str] | Mapping[str, Any],
+    models: Mapping[str, Any],
     attacks: Sequence[_Attack],
+    judged: Mapping[str, Sequence[_Judged]],
     n_permutations: int,
     seed: int,
 ) -> dict[str, float]:
     """Return each classifier's p-value; the labels are shuffled alike for all."""
+    if not n_permutations:
+        return dict.fromkeys(models, float("nan"))
     rng = np.random.default_rng(seed)
-    sums: dict[str, Floats] = {}
-    for attack in attacks:
+    sums = {name: np.zeros(1 + n_permutations) for name in models}
+    for i, attack in enumerate(attacks):
         folds = [test for _, test in attack.splits]
-        for f in range(1, len(folds)):
-            train, test = np.concatenate(folds[:f]), folds[f]
-            models = attackers(classifiers, seed, (train.size, attack.part.rows.shape[1]))
-            scores = {name: attack.scores(m, train, test) for name, m in models.items()}
-            codes, weight = attack.attribute.codes[test], attack.weight(test)
-            batch = max(1, _SHUFFLED // test.size)
-            for start in range(0, 1 + n_permutations, batch):
-                size = min(batch, 1 + n_permutations - start)
-                order = np.tile(np.arange(test.size), (size, 1))
-                rng.permuted(order[start == 0 :], axis=1, out=order[start == 0 :])
-                weights = None if weight is None else weight[order]
-                for name, of_classifier in scores.items():
-                    found = mean_areas(of_classifier, codes[order], weights)
-                    sums.setdefault(name, np.zeros(1 + n_permutations))[start : start + size] += (
-                        found
-                    )
+        half = len(folds) // 2
+        if half < len(folds) - 1:
+            train, test = np.concatenate(folds[:half]), np.concatenate(folds[half:-1])
+            early = {
+                name: attack.scores(fewer_landmarks(model, train.size), train, test)
+                for name, model in models.items()
+            }
+            _add_areas(sums, attack, test, early, rng)
+        _add_areas(sums, attack, folds[-1], {name: j[i].last for name, j in judged.items()}, rng)
     return {name: _p_value(values) for name, values in sums.items()}
+
+
+def _add_areas(
+    sums: Mapping[str, Floats],
+    attack: _Attack,
+    test: NDArray[np.intp],
+    scores: Mapping[str, Floats],
+    rng: np.random.Generator,
+) -> None:
+    """Add what classifiers reach with the labels as they are, and shuffled, to their sums."""
+    codes, weight = attack.attribute.codes[test], attack.weight(test)
+    share = test.size / attack.part.groups.n_samples
+    n = len(next(iter(sums.values())))
+    batch = max(1, _SHUFFLED // test.size)
+    for start in range(0, n, batch):
+        order = np.tile(np.arange(test.size), (min(batch, n - start), 1))
+        shuffled = order[start == 0 :]  # the first row is the labels as they are
+        rng.permuted(shuffled, axis=1, out=shuffled)
+        weights = None if weight is None else weight[order]
+        for name, of_classifier in scores.items():
+            found = mean_areas(of_classifier, codes[order], weights)
+            sums[name][start : start + len(order)] += share * found
 
 
 def _p_value(statistics: Floats) -> float:
