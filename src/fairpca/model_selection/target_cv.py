@@ -101,7 +101,8 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
     limit : float, default=0.01
         The largest value allowed.
     standard_errors : float, default=1.0
-        How many standard errors the mean must stay below the limit by; 0 for none.
+        How many standard errors the mean must stay below the limit by, widened for few folds as in
+        `choose_setting`; 0 for none.
     scoring : callable, default=None
         What to maximise: a function of (fitted estimator, X, y); None is the variance kept.
     cv : int, splitter or iterable of (train, test), default=5
@@ -145,9 +146,11 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         Fitted to all rows. Only with ``refit=True``.
     cv_results_ : dict of str to ndarray of shape (n_settings,)
         ``params``, ``param_*``; for ``variance`` and ``unfairness``: ``split*_test_*``,
-        ``mean_test_*`` and ``std_test_*`` (ddof 0, as in scikit-learn); ``se_test_unfairness`` and
-        ``upper_test_unfairness``, what is compared with the limit; ``n_measured``, the folds in
-        which unfairness was defined; ``meets_target``; ``rank_test_score``; times in seconds.
+        ``mean_test_*`` and ``std_test_*`` (ddof 0, as in scikit-learn; the mean unfairness is that
+        of the group, pair of groups or classifier that decides, see Notes);
+        ``se_test_unfairness`` and ``upper_test_unfairness``, what is compared with the limit;
+        ``n_measured``, the folds in which unfairness was defined; ``meets_target``;
+        ``rank_test_score``; times in seconds.
     problems_ : list of str
         What went wrong in some folds, such as a group that is absent from one.
     n_splits_ : int
@@ -159,16 +162,25 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
 
     Notes
     -----
-    **What this does not promise.** A standard error over a few folds is rough, and the best of many
-    settings looks better than it is: with the limit met by a hair, measure once more on rows that
-    were not used here. The differences between groups' rates and the losses of a worst group are
-    largest-of-several measures, which small folds push upwards.
+    **What is promised.** With one standard error, unfairness on new rows is within the limit for at
+    least some 84 % of samples, of a setting that meets the target by a hair. Losses of groups,
+    differences between two groups' rates and scores of classifiers are averaged over folds one by
+    one, and all of them must stay within the limit with their standard errors: the largest of them
+    in each fold would be too large. Classifiers of the group learn from the training rows and one
+    half of the held-out ones and are judged on the other half, both ways round: on training rows
+    alone, matching leaves nothing to learn, whatever it leaves on new rows. As any two rows then
+    help to judge each other in two folds, the standard error of leakage is √2 times what the folds'
+    spread says.
+
+    **What is not.** The best of many settings looks better than it is: with the limit met by a
+    hair, measure once more on rows that were not used here. And a reader with many more rows than
+    there are here may tell more.
 
     A group with fewer than two rows in a fold leaves unfairness undefined there: the other folds
     decide, and a warning tells. A setting that cannot be fitted in some fold is not chosen.
 
-    `sample_weight` goes to the fits, the variance kept and the losses of groups. The other measures
-    take every row of positive weight alike. Rows without a group label
+    `sample_weight` goes to the fits, the variance kept, the losses of groups, MMD² and leakage.
+    Classifiers of y take every row of positive weight alike. Rows without a group label
     (``missing_groups="unlabelled"``) count for the variance and for no measure of their attribute.
 
     With metadata routing, the last step has to ask for the groups:
@@ -288,6 +300,7 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
             all_terms(outcomes),
             float(self.limit),
             standard_errors=float(self.standard_errors),
+            inflation=getattr(how.target, "inflation", 1.0),
         )
         self.n_splits_ = len(splits)
         self.cv_results_ = cross_validation_table(settings, outcomes, choice)

@@ -38,6 +38,8 @@ __all__ = [
     "parse_target",
 ]
 
+_SHARED_PAIRS = math.sqrt(2.0)
+"""Of any two rows each helps to tell the group of the other, in two folds: chance counts twice."""
 _PAIRS = 200_000
 """Pairs of rows to estimate the median distance from."""
 
@@ -119,6 +121,8 @@ class TargetMeasure:
         Whether the criterion says which rows are compared.
     min_rows : int
         The fewest held-out rows of every group it is defined for.
+    inflation : float
+        How many times its mean over folds varies as much as the folds' spread says.
     """
 
     name: str
@@ -129,6 +133,7 @@ class TargetMeasure:
     learns: str = ""
     by_criterion: bool = False
     min_rows: int = 1
+    inflation: float = 1.0
 
     @property
     def needs_label(self) -> bool:
@@ -257,6 +262,7 @@ _MEASURES = (
         learns="group",
         by_criterion=True,
         min_rows=2,
+        inflation=_SHARED_PAIRS,
     ),
     TargetMeasure(
         "linear_leakage",
@@ -266,6 +272,7 @@ _MEASURES = (
         learns="group",
         by_criterion=True,
         min_rows=2,
+        inflation=_SHARED_PAIRS,
     ),
     *(
         TargetMeasure(
