@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from fairpca.model_selection import choose_setting, parse_target
 from fairpca.model_selection.targets import TARGETS
@@ -19,10 +21,39 @@ def test_one_standard_error_by_hand():
     np.testing.assert_allclose(choice.unfairness, [0.10, 0.06])
     # s = |a − b|/√2 for two folds, and the standard error s/√2 = |a − b|/2
     np.testing.assert_allclose(choice.standard_error, [0.02, 0.01])
-    np.testing.assert_allclose(choice.upper, [0.12, 0.07])
-    assert (choice.index, choice.met) == (1, True)
-    np.testing.assert_array_equal(choice.rank, [2, 1])
-    assert choose_setting([[0.9, 0.9], [0.5, 0.7]], unfairness, 0.0699).met is False
+    # one of them, with the level Φ(1) = 0.841 of Student's distribution with 1 degree of freedom,
+    # whose distribution function is 1/2 + arctan(t)/π
+    t = np.tan(np.pi * (norm.cdf(1) - 0.5))
+    np.testing.assert_allclose(choice.upper, [0.10 + 0.02 * t, 0.06 + 0.01 * t])
+    assert (choice.index, choice.met) == (1, False)
+    met = choose_setting([[0.9, 0.9], [0.5, 0.7]], unfairness, 0.06 + 0.01 * t + 1e-9)
+    assert (met.index, met.met) == (1, True)
+    np.testing.assert_array_equal(met.rank, [2, 1])
+    wide = choose_setting([[0.9, 0.9], [0.5, 0.7]], unfairness, 1.0, inflation=3.0)
+    np.testing.assert_allclose(wide.upper, [0.10 + 0.06 * t, 0.06 + 0.03 * t])
+
+
+def test_all_terms_must_meet_the_limit_and_each_is_averaged_by_itself():
+    # The difference between two groups, one way and the other: noise about 0 in each fold.
+    signed = np.array([0.2, -0.2, 0.2, -0.2])
+    terms = np.stack([signed, -signed], axis=-1)[None]
+    choice = choose_setting([[0.5] * 4], terms, 0.15)
+    assert choice.unfairness[0] == pytest.approx(0.0)
+    assert choice.met
+    largest = choose_setting([[0.5] * 4], terms.max(axis=2), 0.15)
+    assert largest.unfairness[0] == pytest.approx(0.2)
+    # a term that varies decides though another's mean is larger
+    steady, wild = [0.05] * 4, [0.5, -0.5, 0.4, -0.4]
+    choice = choose_setting([[0.5] * 4], np.stack([steady, wild], axis=-1)[None], 0.1)
+    assert choice.unfairness[0] == pytest.approx(0.0)
+    assert not choice.met
+    # a fold that lacks a term does not count
+    terms[0, 1, 0] = np.nan
+    choice = choose_setting([[0.5] * 4], terms, 1.0)
+    assert choice.n_measured[0] == 3
+    assert choice.unfairness[0] == pytest.approx((0.2 + 0.2 - 0.2) / 3)
+    with pytest.raises(ValueError, match="a third axis, of terms"):
+        choose_setting([[0.5] * 4], np.zeros((1, 3, 2)), 1.0)
 
 
 def test_nearest_when_none_meets_the_target():
@@ -57,7 +88,8 @@ shares = arrays(float, (5, 4), elements=st.floats(0, 1, width=16))
 @given(shares, arrays(float, (5, 4), elements=st.floats(-1, 1, width=16)), st.floats(-1, 1))
 def test_equals_brute_force(kept, unfairness, limit):
     choice = choose_setting(kept, unfairness, limit)
-    upper = [u.mean() + u.std(ddof=1) / np.sqrt(len(u)) for u in unfairness]
+    quantile = student.ppf(norm.cdf(1), 3)
+    upper = [u.mean() + quantile * u.std(ddof=1) / np.sqrt(len(u)) for u in unfairness]
     np.testing.assert_allclose(choice.upper, upper, atol=1e-12)
     met = [i for i in range(5) if choice.upper[i] <= limit]
     assert choice.met is bool(met)

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
 
-from fairpca.data.groups import Groups
+from fairpca.data.criterion import compared_within
+from fairpca.data.groups import Attribute, Groups, Label, factorize
 
-__all__ = ["balanced_sample", "group_folds"]
+__all__ = ["balanced_sample", "compared_sample", "group_folds"]
 
 Rows = NDArray[np.intp]
 
@@ -74,3 +75,42 @@ def balanced_sample(groups: Groups, n_rows: int, random_state: int) -> Rows:
     sizes = np.bincount(cells)
     rank = np.concatenate([np.arange(n) for n in sizes]) / np.repeat(sizes, sizes)
     return rows[order][np.argsort(rank, kind="stable")[:n_rows]]
+
+
+def compared_sample(
+    groups: Groups,
+    n_rows: int,
+    random_state: int,
+    *,
+    criterion: str,
+    y: Any = None,
+    pos_label: Label = None,
+    counted: NDArray[np.bool_] | None = None,
+) -> tuple[Rows, NDArray[Any] | None]:
+    """Return the rows that a criterion compares, and their labels where it compares within these.
+
+    Parameters
+    ----------
+    groups : Groups
+    n_rows : int
+        At most so many, in random order, with every group (of each label) in proportion.
+    random_state : int
+    criterion, y, pos_label
+        As of `compared_within`.
+    counted : ndarray of bool, shape (n_samples,), optional
+        The rows to choose from.
+
+    Returns
+    -------
+    rows : ndarray of int
+    strata : ndarray or None
+        One label for each of them.
+    """
+    labels = np.zeros(groups.n_samples, dtype=np.intp) if y is None else np.asarray(y)
+    compared, strata = compared_within(criterion, labels, pos_label)
+    rows = np.flatnonzero(compared if counted is None else compared & counted)
+    cells = groups.attributes
+    if strata is not None:
+        cells = (*cells, Attribute("stratum", *factorize(strata)))
+    sample = balanced_sample(Groups(cells, groups.n_samples).take(rows), n_rows, random_state)
+    return rows[sample], None if strata is None else strata[rows[sample]]

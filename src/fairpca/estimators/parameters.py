@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from fairpca.data.criterion import CRITERIA
+
 __all__ = [
     "CRITERIA",
     "check_choice",
@@ -17,8 +19,6 @@ __all__ = [
     "check_tolerance",
     "is_count",
 ]
-
-CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -6,13 +6,16 @@ only if P = Q. Exact, in O(n²k) time and O(nk) memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
 
-from fairpca.data.groups import Groups, Label
-from fairpca.metrics._inputs import checked_groups, checked_rows
+from fairpca.data.groups import Label
+from fairpca.metrics._compared import ComparedRows, compared_rows
+from fairpca.metrics._inputs import checked_rows
 from fairpca.solvers.bandwidth import median_distance_bandwidth, resolve_bandwidth
 from fairpca.solvers.mmd import group_mmd_squared
 
@@ -38,18 +41,23 @@ class GroupDiscrepancy:
     counts : tuple of two ints
         Rows in each.
     mmd_squared : float
+    stratum : hashable or None
+        The stratum within which they are compared, where there are strata.
     """
 
     attribute: str
     groups: tuple[Label, Label]
     counts: tuple[int, int]
     mmd_squared: float
+    stratum: Label | None = None
 
 
 def mmd_squared(
     Z: Any,
     sensitive_features: Any,
     *,
+    strata: Any = None,
+    sample_weight: Any = None,
     bandwidth: Bandwidth = "median",
     unbiased: bool = False,
 ) -> float:
@@ -60,7 +68,8 @@ def mmd_squared(
         MMD² = Σ_ij k(x_i, x_j)/n² + Σ_ij k(y_i, y_j)/m² − 2 Σ_ij k(x_i, y_j)/(n m),
 
     k(a, b) = exp(−|a − b|²/(2σ²)). More than two groups: the sum over all pairs of groups. Several
-    attributes: the sum over attributes. `mmd_squared_by_pair` gives the terms.
+    attributes: the sum over attributes; with strata: the sum over strata of what is found within
+    each. `mmd_squared_by_pair` gives the terms.
 
     Time O(n²k), memory O(nk): no n × n matrix is held. Up to 4,096 rows all is float64; beyond
     that kernel values are float32 with float64 sums (absolute error about 1e-9), and values below
@@ -73,8 +82,16 @@ def mmd_squared(
     sensitive_features : array-like, Series or frame
         Group labels, shape (n_samples,) or (n_samples, n_attributes). Any labels that split the
         rows alike give the same value.
+    strata : array-like or Series of shape (n_samples,), optional
+        Compare groups only among rows that have the same value here, such as the label under
+        equalized odds. For equal opportunity give the rows of positive label alone.
+    sample_weight : array-like of shape (n_samples,), optional
+        Non-negative. Means become weighted means; rows of weight 0 do not take part. With
+        `unbiased` the terms left out are those of a row with itself, which is right on average
+        for weights of rows, but not for counts of equal rows.
     bandwidth : "median" or float
-        σ, in the units of Z. To compare representations, fix one number for all of them: published
+        σ, in the units of Z; the median is over all rows that take part, and weights do not count
+        there. To compare representations, fix one number for all of them: published
         experiments use `median_bandwidth` of the training rows' PCA projection.
     unbiased : bool
         Drop the diagonal terms (U-statistic): right on average, and possibly negative. The
@@ -87,8 +104,8 @@ def mmd_squared(
     Raises
     ------
     ValueError
-        If there are not at least two groups, lengths differ, values are missing, or `unbiased` is
-        asked of a group with one row.
+        If there are not at least two groups, lengths differ, values are missing, a group has no
+        rows in a stratum, or `unbiased` is asked of a group with one row.
 
     References
     ----------
@@ -104,7 +121,14 @@ def mmd_squared(
     >>> round(mmd_squared(Z, ["a", "b", "a", "b"], bandwidth=1.0), 4)
     0.7869
     """
-    pairs = mmd_squared_by_pair(Z, sensitive_features, bandwidth=bandwidth, unbiased=unbiased)
+    pairs = mmd_squared_by_pair(
+        Z,
+        sensitive_features,
+        strata=strata,
+        sample_weight=sample_weight,
+        bandwidth=bandwidth,
+        unbiased=unbiased,
+    )
     return float(sum(pair.mmd_squared for pair in pairs))
 
 
@@ -112,10 +136,12 @@ def mmd_squared_by_pair(
     Z: Any,
     sensitive_features: Any,
     *,
+    strata: Any = None,
+    sample_weight: Any = None,
     bandwidth: Bandwidth = "median",
     unbiased: bool = False,
 ) -> tuple[GroupDiscrepancy, ...]:
-    """Return the terms of `mmd_squared`: one for each attribute and pair of its groups.
+    """Return the terms of `mmd_squared`: one for each stratum, attribute and pair of groups.
 
     Parameters and errors are those of `mmd_squared`.
 
@@ -129,23 +155,26 @@ def mmd_squared_by_pair(
     ('a', 'c') 1.729
     ('b', 'c') 1.061
     """
-    rows = checked_rows(Z)
-    groups = checked_groups(sensitive_features, Z, rows.shape[0])
+    parts = compared_rows(Z, sensitive_features, strata, sample_weight)
+    sigma = resolve_bandwidth(bandwidth, np.vstack([part.rows for part in parts]))
+    return tuple(pair for part in parts for pair in _discrepancies(part, sigma, unbiased=unbiased))
+
+
+def _discrepancies(
+    part: ComparedRows, sigma: float, *, unbiased: bool
+) -> Iterator[GroupDiscrepancy]:
     if unbiased:
-        _check_no_single_row(groups)
-    sigma = resolve_bandwidth(bandwidth, rows)
-    values = group_mmd_squared(rows, groups, sigma, unbiased=unbiased)
-    return tuple(
-        GroupDiscrepancy(
-            attribute.name,
-            (attribute.levels[a], attribute.levels[b]),
-            (int(attribute.counts[a]), int(attribute.counts[b])),
-            float(between[a, b]),
-        )
-        for attribute, between in zip(groups.attributes, values, strict=True)
-        for a in range(len(attribute.levels))
-        for b in range(a + 1, len(attribute.levels))
-    )
+        _check_no_single_row(part)
+    values = group_mmd_squared(part.rows, part.groups, sigma, weight=part.weight, unbiased=unbiased)
+    for attribute, between in zip(part.groups.attributes, values, strict=True):
+        for a, b in combinations(range(len(attribute.levels)), 2):
+            yield GroupDiscrepancy(
+                attribute.name,
+                (attribute.levels[a], attribute.levels[b]),
+                (int(attribute.counts[a]), int(attribute.counts[b])),
+                float(between[a, b]),
+                part.stratum,
+            )
 
 
 def median_bandwidth(Z: Any, *, max_pairs: int | None = None, random_state: Any = None) -> float:
@@ -179,11 +208,13 @@ def median_bandwidth(Z: Any, *, max_pairs: int | None = None, random_state: Any 
     return median_distance_bandwidth(checked_rows(Z), max_pairs=max_pairs, rng=rng)
 
 
-def _check_no_single_row(groups: Groups) -> None:
-    for attribute in groups.attributes:
+def _check_no_single_row(part: ComparedRows) -> None:
+    where = "" if part.stratum is None else f" in stratum {part.stratum!r}"
+    for attribute in part.groups.attributes:
         for level, count in zip(attribute.levels, attribute.counts, strict=True):
             if count < 2:
                 raise ValueError(
                     f"the unbiased MMD² needs two rows in every group, but group {level!r} of "
-                    f"{attribute.name!r} has one: use unbiased=False or leave that group out."
+                    f"{attribute.name!r} has one{where}: use unbiased=False or leave that group "
+                    "out."
                 )

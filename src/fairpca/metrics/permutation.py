@@ -1,21 +1,21 @@
 """Permutation test of equal distributions: how rarely shuffled labels give so large an MMD².
 
 All permutations share one pass over the kernel: summed over pairs of groups, MMD² is a sum of
-quadratic forms wᵀKw, one per contrast between groups.
+quadratic forms wᵀKw, one per contrast between groups. With strata, labels are shuffled within each
+and the values added up.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.groups import Groups
-from fairpca.metrics._inputs import checked_groups, checked_rows
+from fairpca.metrics._compared import ComparedRows, compared_rows
 from fairpca.metrics.discrepancy import Bandwidth
 from fairpca.solvers.bandwidth import resolve_bandwidth
 from fairpca.solvers.mmd import (
@@ -43,7 +43,7 @@ class PermutationTest:
     Parameters
     ----------
     statistic : float
-        Biased MMD², summed over pairs of groups and over attributes.
+        Biased MMD², summed over pairs of groups, over attributes and over strata.
     p_value : float
         (1 + number of permutations at least as large) / (1 + number of permutations), in (0, 1].
     permutation_statistics : ndarray of shape (n_permutations,)
@@ -67,6 +67,8 @@ def mmd_permutation_test(
     Z: Any,
     sensitive_features: Any,
     *,
+    strata: Any = None,
+    sample_weight: Any = None,
     n_permutations: int = 1000,
     bandwidth: Bandwidth = "median",
     max_samples: int | None = None,
@@ -74,7 +76,8 @@ def mmd_permutation_test(
 ) -> PermutationTest:
     """Test whether the groups' distributions differ, by permuting the group labels.
 
-    The statistic is the biased `mmd_squared` (summed over pairs of groups and over attributes).
+    The statistic is the biased `mmd_squared` (summed over pairs of groups, over attributes and
+    over strata).
     All permutations share one pass over the kernel: MMD² is a sum of quadratic forms wᵀKw, one
     per contrast between groups, so a permutation is one more column of a matrix product. Time
     O(n²(k + n_permutations)), memory O(n · n_permutations).
@@ -83,16 +86,24 @@ def mmd_permutation_test(
     ----------
     Z : array-like or frame of shape (n_samples, n_components)
     sensitive_features : array-like, Series or frame
-        Group labels. Rows keep their labels of several attributes together when permuted.
+        Group labels. Labels of several attributes stay together when they are permuted.
+    strata : array-like or Series of shape (n_samples,), optional
+        As of `mmd_squared`. Labels are permuted within strata, which tests whether Z and the groups
+        are independent given the stratum.
+    sample_weight : array-like of shape (n_samples,), optional
+        As of `mmd_squared`. A weight stays with its group label when labels are permuted: the test
+        is exact for weights that depend on the group and the stratum only, or on nothing, and
+        approximate for weights that depend on Z. Weights are no counts of independent rows; repeat
+        the rows instead.
     n_permutations : int
         The smallest possible p-value is 1 / (1 + n_permutations).
     bandwidth : "median" or float
         σ; the median is over the rows in use, of all groups.
     max_samples : int, optional
-        Use at most so many rows, drawn from every combination of groups in proportion (at least
-        two of each where it has them). The test stays valid but loses power; `n_samples` of the
-        result says how many were used. 30,000 rows and 1,000 permutations take about 15 s on one
-        core.
+        Use at most so many rows, drawn from every combination of groups (and stratum) in
+        proportion (at least two of each where it has them). The test stays valid but loses power;
+        `n_samples` of the result says how many were used. 30,000 rows and 1,000 permutations take
+        about 15 s on one core.
     random_state : int, Generator or None
 
     Returns
@@ -120,50 +131,64 @@ def mmd_permutation_test(
     if n_permutations < 1:
         raise ValueError(f"n_permutations must be at least 1, got {n_permutations}.")
     rng = np.random.default_rng(random_state)
-    rows = checked_rows(Z)
-    groups = checked_groups(sensitive_features, Z, rows.shape[0])
-    if max_samples is not None and max_samples < rows.shape[0]:
-        chosen = _subsample(groups, max_samples, rng)
-        rows, groups = rows[chosen], groups.take(chosen)
-    sigma = resolve_bandwidth(bandwidth, rows)
-    tolerance = SINGLE_ERROR if rows.shape[0] > FEW_ROWS else DOUBLE_ERROR
+    parts = compared_rows(Z, sensitive_features, strata, sample_weight)
+    if max_samples is not None and max_samples < sum(part.groups.n_samples for part in parts):
+        parts = _subsample(parts, max_samples, rng)
+    sigma = resolve_bandwidth(bandwidth, np.vstack([part.rows for part in parts]))
+    most = max(part.groups.n_samples for part in parts)
+    tolerance = SINGLE_ERROR if most > FEW_ROWS else DOUBLE_ERROR
     again = copy.deepcopy(rng)
-    permuted = _permutation_statistics(rows, groups, sigma, n_permutations, rng)
+    permuted = _permutation_statistics(parts, sigma, n_permutations, rng)
     if tolerance == SINGLE_ERROR and permuted.std(axis=1).min() < 200.0 * SINGLE_ERROR:
         # float32's noise would decide between permutations: the same ones again, in float64
         tolerance = DOUBLE_ERROR
-        permuted = _permutation_statistics(
-            rows, groups, sigma, n_permutations, again, precision="double"
-        )
-    observed = [float(np.sum(np.triu(values))) for values in group_mmd_squared(rows, groups, sigma)]
+        permuted = _permutation_statistics(parts, sigma, n_permutations, again, "double")
+    attributes = parts[0].groups.attributes
+    by_part = [group_mmd_squared(p.rows, p.groups, sigma, weight=p.weight) for p in parts]
+    observed = [
+        float(sum(np.sum(np.triu(values[r])) for values in by_part)) for r in range(len(attributes))
+    ]
     total = permuted.sum(axis=0)
     return PermutationTest(
         statistic=sum(observed),
         p_value=_p_value(total, tolerance),
         permutation_statistics=total[1:],
         bandwidth=sigma,
-        n_samples=rows.shape[0],
+        n_samples=sum(part.groups.n_samples for part in parts),
         by_attribute={
             attribute.name: (value, _p_value(statistics, tolerance))
-            for attribute, value, statistics in zip(
-                groups.attributes, observed, permuted, strict=True
-            )
+            for attribute, value, statistics in zip(attributes, observed, permuted, strict=True)
         },
     )
 
 
 def _permutation_statistics(
-    rows: NDArray[np.float64],
-    groups: Groups,
+    parts: Sequence[ComparedRows],
     sigma: float,
     n_permutations: int,
     rng: np.random.Generator,
     precision: Precision = "auto",
 ) -> NDArray[np.float64]:
     """Statistics per attribute and permutation; column 0 is the data as they are."""
-    n_samples = rows.shape[0]
+    found = [_of_part(part, sigma, n_permutations, rng, precision) for part in parts]
+    statistics: NDArray[np.float64] = np.sum(found, axis=0)
+    return statistics
+
+
+def _of_part(
+    part: ComparedRows,
+    sigma: float,
+    n_permutations: int,
+    rng: np.random.Generator,
+    precision: Precision,
+) -> NDArray[np.float64]:
+    """Statistics of one stratum."""
+    rows, n_samples = part.rows, part.groups.n_samples
+    weight = np.ones(n_samples) if part.weight is None else part.weight
     weights = [  # per attribute: (n_samples, n_levels − 1), one column a contrast
-        (contrasts(len(a.levels)) / a.counts[None, :])[:, a.codes].T for a in groups.attributes
+        (contrasts(len(a.levels)) / np.bincount(a.codes, weight)[None, :])[:, a.codes].T
+        * weight[:, None]
+        for a in part.groups.attributes
     ]
     all_weights = np.hstack(weights)
     owner = np.repeat(np.arange(len(weights)), [w.shape[1] for w in weights])
@@ -190,21 +215,28 @@ def _p_value(statistics: NDArray[np.float64], tolerance: float) -> float:
     return float((1 + at_least) / (1 + permuted.size))
 
 
-def _subsample(groups: Groups, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Row positions, sorted: every cell of labels in proportion, and two of each at least."""
-    cells, keys = groups.joint()
-    counts = np.bincount(cells, minlength=len(keys))
-    least = np.minimum(counts, 2)
+def _subsample(
+    parts: Sequence[ComparedRows], size: int, rng: np.random.Generator
+) -> list[ComparedRows]:
+    """Return fewer rows: every cell of labels in proportion, and two of each at least."""
+    cells = [part.groups.joint()[0] for part in parts]
+    counts = [np.bincount(of_part) for of_part in cells]
+    every = np.concatenate(counts)
+    least = np.minimum(every, 2)
     if size < least.sum():
         raise ValueError(
             f"max_samples={size} is too small: two rows of every group (and combination of "
-            f"groups) make {least.sum()}."
+            f"groups, in every stratum) make {least.sum()}."
         )
-    share = np.maximum(least, np.floor(size * counts / counts.sum()).astype(np.intp))
+    share = np.maximum(least, np.floor(size * every / every.sum()).astype(np.intp))
     while share.sum() > size:  # what the minimum took, the largest cells give
         share[np.argmax(share)] -= 1
-    chosen = [
-        rng.choice(np.flatnonzero(cells == cell), size=int(share[cell]), replace=False)
-        for cell in range(len(keys))
-    ]
-    return np.sort(np.concatenate(chosen))
+    taken = []
+    shares = np.split(share, np.cumsum([len(of_part) for of_part in counts])[:-1])
+    for part, of_part, of_cells in zip(parts, cells, shares, strict=True):
+        chosen = [
+            rng.choice(np.flatnonzero(of_part == cell), size=int(number), replace=False)
+            for cell, number in enumerate(of_cells)
+        ]
+        taken.append(part.take(np.sort(np.concatenate(chosen))))
+    return taken

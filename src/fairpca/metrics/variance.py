@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight
 
-from fairpca.data.groups import align_to_index
-from fairpca.data.matrix import index_of, power_of_two
-from fairpca.metrics._inputs import checked_loadings, checked_rows
+from fairpca.data.matrix import power_of_two
+from fairpca.metrics._inputs import checked_loadings, checked_rows, checked_weights
 
 __all__ = ["PafoGaps", "communalities", "explained_variance_ratio", "pafo_gaps"]
 
@@ -94,18 +92,9 @@ def _dense(rows: Any) -> NDArray[np.float64]:
 
 def _shares(sample_weight: Any, X: Any, rows: Any) -> NDArray[np.float64]:
     """Return each row's share of the weight, which is 1/n without weights."""
-    if sample_weight is None:
+    weights = checked_weights(sample_weight, X, rows.shape[0])
+    if weights is None:
         return np.full(rows.shape[0], 1.0 / rows.shape[0])
-    weights: NDArray[np.float64] = _check_sample_weight(
-        align_to_index(sample_weight, index_of(X), "sample_weight"),
-        rows,
-        dtype=np.float64,
-        ensure_non_negative=True,
-    )
-    largest = float(weights.max())
-    if not largest > 0:
-        raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
-    weights = weights / largest  # their sum must not overflow
     shares: NDArray[np.float64] = weights / weights.sum()
     return shares
 

@@ -4,53 +4,26 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from fairpca.data.groups import Groups, label_key
-from fairpca.data.plain_output import giving_arrays
-from fairpca.data.sampling import balanced_sample
-from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.metrics import explained_variance_ratio
-from fairpca.model_selection.sample import Rows, Sample, take_rows
-from fairpca.model_selection.targets import HeldOut, TargetMeasure
+from fairpca.model_selection.held_out import Judging, Ruler
+from fairpca.model_selection.sample import Rows, Sample
+from fairpca.model_selection.targets import TargetMeasure, Terms
 
-__all__ = ["FoldTask", "Judging", "Outcome", "judge_fold"]
+__all__ = ["FoldTask", "Outcome", "judge_fold"]
 
 _NO_VARIANCE = 1e-12
 """A share of the variance that is rounding error."""
-
-
-@dataclass(frozen=True, eq=False)
-class Judging:
-    """How settings are judged; see `FairnessTargetCV`.
-
-    Parameters
-    ----------
-    target : TargetMeasure or callable
-    scoring : callable or None
-    bandwidth, classifier, pos_label, max_samples, seed
-    front_takes, final_takes : frozenset of str
-        Names of the metadata that the steps in front, and the last one, ask for.
-    """
-
-    target: TargetMeasure | Callable[..., float]
-    scoring: Callable[..., float] | None
-    bandwidth: Any
-    classifier: Any
-    pos_label: Any
-    max_samples: int
-    seed: int
-    front_takes: frozenset[str] = frozenset()
-    final_takes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +57,8 @@ class Outcome:
     setting, fold : int
     kept, unfairness : float
         NaN where they could not be had.
+    terms : mapping of hashable to float
+        What `unfairness` is the largest of.
     fit_seconds, score_seconds : float
     problem : str
         Why it could not be fitted.
@@ -102,6 +77,7 @@ class Outcome:
     problem: str = ""
     unmeasured: str = ""
     told: list[str] = field(default_factory=list)
+    terms: Terms = field(default_factory=dict)
 
 
 def judge_fold(task: FoldTask, sample: Sample, how: Judging) -> list[Outcome]:
@@ -122,13 +98,13 @@ def judge_fold(task: FoldTask, sample: Sample, how: Judging) -> list[Outcome]:
             return list(outcomes.values())
     inner = replace(train, X=X_train), replace(test, X=X_test)
     absent = _absent(sample.groups, train.groups, test.groups, how.target)
-    plain = _plain_pca(inner[0])
+    ruler = Ruler(how, sample.groups, *inner, test)
     read: dict[Hashable, Any] = {}
     for i, name, model in sorted(task.settings, key=_most_first):
         outcome = outcomes[i]
         outcome.told += told
         with _collected(outcome.told):
-            _judge(outcome, name, model, read, inner, (front, test), how, absent, plain)
+            _judge(outcome, name, model, read, inner, (front, test), how, absent, ruler)
     return list(outcomes.values())
 
 
@@ -141,7 +117,7 @@ def _judge(
     outer: tuple[Any, Sample],
     how: Judging,
     absent: str,
-    plain: Callable[[int], NDArray[Any]],
+    ruler: Ruler,
 ) -> None:
     train, test = inner
     start = time.perf_counter()
@@ -160,7 +136,8 @@ def _judge(
         outcome.unmeasured = "the components hold no variance, and there is nothing to measure"
     else:
         try:
-            outcome.unfairness = _unfairness(whole, model, train, test, outer[1], how, plain)
+            outcome.terms = ruler.terms(whole, model)
+            outcome.unfairness = float(np.max(list(outcome.terms.values())))  # NaN if any is
         except ValueError as error:
             outcome.unmeasured = str(error)
         if np.isnan(outcome.unfairness) and not outcome.unmeasured:
@@ -208,64 +185,6 @@ def _total_variance(X: Any, sample_weight: Any) -> float:
     return float(np.average(np.square(rows - mean), axis=0, weights=sample_weight).sum())
 
 
-def _unfairness(
-    whole: Any,
-    model: Any,
-    train: Sample,
-    test: Sample,
-    raw: Sample,
-    how: Judging,
-    plain: Callable[[int], NDArray[Any]],
-) -> float:
-    if not isinstance(how.target, TargetMeasure):
-        return float(how.target(whole, raw.X, raw.y, raw.sensitive_features))
-    counted = np.ones(test.groups.n_samples, dtype=bool)
-    if test.sample_weight is not None:
-        counted = test.sample_weight > 0
-    used = np.arange(train.groups.n_samples)
-    if how.target.needs_label and train.groups.n_samples > how.max_samples:
-        used = balanced_sample(train.groups, how.max_samples, how.seed)
-    Z, Z_train = np.asarray(model.transform(test.X)), np.asarray(model.transform(train.X))[used]
-    values = []
-    for attributes, labelled in _alike(test.groups):
-        rows = np.flatnonzero(counted & labelled)
-        if how.target.sampled and len(rows) > how.max_samples:
-            sampled = balanced_sample(attributes.take(rows), how.max_samples, how.seed)
-            rows = rows[np.sort(sampled)]
-        seen = HeldOut(
-            model=model,
-            X=take_rows(test.X, rows),
-            Z=Z[rows],
-            Z_train=Z_train,
-            groups={a.name: _labels(a.levels)[a.codes[rows]] for a in attributes.attributes},
-            y=take_rows(test.y, rows),
-            y_train=None if train.y is None else train.y[used],
-            sample_weight=take_rows(test.sample_weight, rows),
-            plain=plain,
-            bandwidth=how.bandwidth,
-            classifier=how.classifier,
-            pos_label=how.pos_label,
-            seed=how.seed,
-        )
-        values.append(how.target.value(seen))
-    return float(how.target.several(values))
-
-
-def _alike(groups: Groups) -> Iterator[tuple[Groups, NDArray[np.bool_]]]:
-    """Put attributes together whose labels are known for the same rows."""
-    by_rows: dict[bytes, list[Any]] = {}
-    for attribute in groups.attributes:
-        by_rows.setdefault((attribute.codes >= 0).tobytes(), []).append(attribute)
-    for attributes in by_rows.values():
-        yield Groups(tuple(attributes), groups.n_samples), attributes[0].codes >= 0
-
-
-def _labels(levels: Sequence[Any]) -> NDArray[Any]:
-    labels = np.empty(len(levels), dtype=object)
-    labels[:] = levels
-    return labels
-
-
 def _absent(everyone: Groups, train: Groups, test: Groups, target: Any) -> str:
     """Say which group has too few rows in a fold to be compared; nothing where none has."""
     least = target.min_rows if isinstance(target, TargetMeasure) else 1
@@ -278,19 +197,6 @@ def _absent(everyone: Groups, train: Groups, test: Groups, target: Any) -> str:
                 if found < need:
                     return f"group {level!r} of {attribute.name!r} has {found} {where} rows there"
     return ""
-
-
-def _plain_pca(train: Sample) -> Callable[[int], NDArray[Any]]:
-    """Return a function from a number of components to the training rows under plain PCA."""
-    known: dict[int, NDArray[Any]] = {}
-
-    def projected(k: int) -> NDArray[Any]:
-        if k not in known:
-            model = giving_arrays(MomentMatchingPCA(k, match_mean=False))
-            known[k] = model.fit(train.X, sample_weight=train.sample_weight).transform(train.X)
-        return known[k]
-
-    return projected
 
 
 def _most_first(setting: tuple[int, str, Any]) -> tuple[float, ...]:

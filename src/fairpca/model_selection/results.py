@@ -6,14 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairpca.data.warn import warn_caller
 from fairpca.model_selection.folds import Outcome
 from fairpca.model_selection.rule import SettingChoice
 
-__all__ = ["cross_validation_table", "tell_about"]
+__all__ = ["all_terms", "cross_validation_table", "tell_about"]
 
 _SHOWN = 3
+
+
+def all_terms(outcomes: Sequence[Sequence[Outcome]]) -> NDArray[np.float64]:
+    """Return the terms that are limited, shape (n_settings, n_folds, n_terms); NaN where unknown.
+
+    A fold that lacks a term that other folds have leaves unfairness undefined there.
+    """
+    names = dict.fromkeys(name for row in outcomes for o in row for name in o.terms)
+    return np.array(
+        [[[o.terms.get(name, np.nan) for name in names] for o in row] for row in outcomes]
+    )
 
 
 def cross_validation_table(
@@ -38,17 +50,15 @@ def cross_validation_table(
         table[f"mean_{name}"] = seconds.mean(axis=1)
         table[f"std_{name}"] = seconds.std(axis=1)
     kept = np.array([[o.kept for o in row] for row in outcomes])
-    n, error = choice.n_measured, choice.standard_error
-    with np.errstate(invalid="ignore"):
-        spread = np.where(n == 1, 0.0, error * np.sqrt(np.maximum(n - 1, 0)))
+    unfair = np.ma.masked_invalid([[o.unfairness for o in row] for row in outcomes])
     table |= {
         "mean_test_variance": choice.kept,
         "std_test_variance": kept.std(axis=1),
         "mean_test_unfairness": choice.unfairness,
-        "std_test_unfairness": spread,
-        "se_test_unfairness": error,
+        "std_test_unfairness": unfair.std(axis=1).filled(np.nan),
+        "se_test_unfairness": choice.standard_error,
         "upper_test_unfairness": choice.upper,
-        "n_measured": n,
+        "n_measured": choice.n_measured,
         "meets_target": choice.meets,
         "rank_test_score": choice.rank,
     }

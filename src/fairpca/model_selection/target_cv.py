@@ -22,13 +22,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from fairpca.data.criterion import CRITERIA
 from fairpca.data.sampling import group_folds
 from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.parameters import is_count
+from fairpca.estimators.parameters import check_choice, is_count
 from fairpca.model_selection.candidates import METADATA, by_preprocessing, candidate, requests
-from fairpca.model_selection.folds import FoldTask, Judging, Outcome, judge_fold
-from fairpca.model_selection.results import cross_validation_table, tell_about
+from fairpca.model_selection.folds import FoldTask, Outcome, judge_fold
+from fairpca.model_selection.held_out import Judging
+from fairpca.model_selection.results import all_terms, cross_validation_table, tell_about
 from fairpca.model_selection.rule import check_limit, check_standard_errors, choose_setting
 from fairpca.model_selection.sample import Sample, gather_sample
 from fairpca.model_selection.targets import TargetMeasure, check_reachable, find_target
@@ -87,8 +89,8 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         What to limit, measured on held-out rows (long names may be shortened as in brackets):
 
         - "mmd_squared" ("mmd"): MMD² between groups, unbiased;
-        - "leakage": the best AUC of three classifiers at telling the group; "linear_leakage"
-          ("linear-leakage"): of a linear one;
+        - "leakage": the best AUC of three classifiers at telling the group, which learn from the
+          training rows; "linear_leakage" ("linear-leakage"): of a linear one;
         - "demographic_parity_difference" ("dp"), "equal_opportunity_difference" ("eop"),
           "equalized_odds_difference" ("eod"): of a classifier of y (these need fairlearn);
         - "worst_group_loss" ("worst-loss"): the share of its own variance that the worst-described
@@ -100,7 +102,8 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
     limit : float, default=0.01
         The largest value allowed.
     standard_errors : float, default=1.0
-        How many standard errors the mean must stay below the limit by; 0 for none.
+        How many standard errors the mean must stay below the limit by, widened for few folds as in
+        `choose_setting`; 0 for none.
     scoring : callable, default=None
         What to maximise: a function of (fitted estimator, X, y); None is the variance kept.
     cv : int, splitter or iterable of (train, test), default=5
@@ -113,9 +116,14 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
     classifier : str or classifier, default="kernel_svm"
         Of the label; see `fairpca.metrics.downstream`.
     pos_label : object, default=None
-        The favourable label; the last in sorted order by default.
+        The favourable label; the estimator's, or the last in sorted order, by default.
+    criterion : str, default=None
+        Which rows MMD² and leakage compare, as of `fairpca.MomentMatchingPCA`: all, those of
+        positive label ("equal_opportunity"), or those of each label by themselves
+        ("equalized_odds": MMD² added up over labels, leakage averaged). None is the estimator's own
+        criterion, where it has one. The other targets say by themselves what they compare.
     max_samples : int, default=3000
-        The most held-out rows to measure MMD² and leakage on, and training rows for the classifier;
+        The most held-out rows to measure MMD² and leakage on, and training rows for classifiers;
         samples hold the groups in proportion.
     n_jobs : int, default=None
         Folds judged at once, as in scikit-learn. The answer does not depend on it.
@@ -139,9 +147,11 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         Fitted to all rows. Only with ``refit=True``.
     cv_results_ : dict of str to ndarray of shape (n_settings,)
         ``params``, ``param_*``; for ``variance`` and ``unfairness``: ``split*_test_*``,
-        ``mean_test_*`` and ``std_test_*`` (ddof 0, as in scikit-learn); ``se_test_unfairness`` and
-        ``upper_test_unfairness``, what is compared with the limit; ``n_measured``, the folds in
-        which unfairness was defined; ``meets_target``; ``rank_test_score``; times in seconds.
+        ``mean_test_*`` and ``std_test_*`` (ddof 0, as in scikit-learn; the mean unfairness is that
+        of the group, pair of groups or classifier that decides, see Notes);
+        ``se_test_unfairness`` and ``upper_test_unfairness``, what is compared with the limit;
+        ``n_measured``, the folds in which unfairness was defined; ``meets_target``;
+        ``rank_test_score``; times in seconds.
     problems_ : list of str
         What went wrong in some folds, such as a group that is absent from one.
     n_splits_ : int
@@ -153,16 +163,25 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
 
     Notes
     -----
-    **What this does not promise.** A standard error over a few folds is rough, and the best of many
-    settings looks better than it is: with the limit met by a hair, measure once more on rows that
-    were not used here. The differences between groups' rates and the losses of a worst group are
-    largest-of-several measures, which small folds push upwards.
+    **What is promised.** With one standard error, unfairness on new rows is within the limit for at
+    least some 84 % of samples, of a setting that meets the target by a hair. Losses of groups,
+    differences between two groups' rates and scores of classifiers are averaged over folds one by
+    one, and all of them must stay within the limit with their standard errors: the largest of them
+    in each fold would be too large. Classifiers of the group learn from the training rows and one
+    half of the held-out ones and are judged on the other half, both ways round: on training rows
+    alone, matching leaves nothing to learn, whatever it leaves on new rows. As any two rows then
+    help to judge each other in two folds, the standard error of leakage is √2 times what the folds'
+    spread says.
+
+    **What is not.** The best of many settings looks better than it is: with the limit met by a
+    hair, measure once more on rows that were not used here. And a reader with many more rows than
+    there are here may tell more.
 
     A group with fewer than two rows in a fold leaves unfairness undefined there: the other folds
     decide, and a warning tells. A setting that cannot be fitted in some fold is not chosen.
 
-    `sample_weight` goes to the fits, the variance kept and the losses of groups. The other measures
-    take every row of positive weight alike. Rows without a group label
+    `sample_weight` goes to the fits, the variance kept, the losses of groups, MMD² and leakage.
+    Classifiers of y take every row of positive weight alike. Rows without a group label
     (``missing_groups="unlabelled"``) count for the variance and for no measure of their attribute.
 
     With metadata routing, the last step has to ask for the groups:
@@ -207,6 +226,7 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         bandwidth: Any = "median",
         classifier: Any = "kernel_svm",
         pos_label: Any = None,
+        criterion: str | None = None,
         max_samples: int = 3000,
         n_jobs: int | None = None,
         random_state: int | None = None,
@@ -222,6 +242,7 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         self.bandwidth = bandwidth
         self.classifier = classifier
         self.pos_label = pos_label
+        self.criterion = criterion
         self.max_samples = max_samples
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -274,13 +295,14 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         routed = self._routed_fit(sample, how)
         splits = self._splits(sample)
         outcomes = self._judge(sample, how, settings, splits)
-        kept, unfairness = (
-            np.array([[getattr(o, name) for o in row] for row in outcomes])
-            for name in ("kept", "unfairness")
-        )
+        kept = np.array([[o.kept for o in row] for row in outcomes])
         self.problems_ = tell_about(outcomes, type(self).__name__)
         choice = choose_setting(
-            kept, unfairness, float(self.limit), standard_errors=float(self.standard_errors)
+            kept,
+            all_terms(outcomes),
+            float(self.limit),
+            standard_errors=float(self.standard_errors),
+            inflation=getattr(how.target, "inflation", 1.0),
         )
         self.n_splits_ = len(splits)
         self.cv_results_ = cross_validation_table(settings, outcomes, choice)
@@ -394,6 +416,14 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
             check_reachable(target, self.limit)
         if isinstance(target, TargetMeasure) and target.needs_label and y is None:
             raise ValueError(f"target={target.name!r} compares predictions of a label: pass y.")
+        final_step = candidate(self.estimator, {}).final
+        criterion = self.criterion or getattr(final_step, "criterion", None) or CRITERIA[0]
+        check_choice("criterion", criterion, CRITERIA)
+        if getattr(target, "by_criterion", False) and criterion != CRITERIA[0] and y is None:
+            raise ValueError(f"criterion={criterion!r} compares rows of equal label: pass y.")
+        pos_label = self.pos_label
+        if pos_label is None:
+            pos_label = getattr(final_step, "pos_label", None)
         if not is_count(self.max_samples) or self.max_samples < 10:
             raise ValueError(
                 f"max_samples must be a whole number of at least 10; got {self.max_samples!r}."
@@ -413,8 +443,8 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         front, final = requests(self.estimator)
         seed = 0 if self.random_state is None else int(self.random_state)
         how = Judging(
-            target, self.scoring, self.bandwidth, self.classifier, self.pos_label,
-            int(self.max_samples), seed, front, final,
+            target, self.scoring, self.bandwidth, self.classifier, pos_label,
+            int(self.max_samples), seed, criterion, front, final,
         )  # fmt: skip
         return how, settings
 

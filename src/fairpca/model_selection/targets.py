@@ -1,30 +1,45 @@
 """What a target may limit: measures of a fitted projection on held-out rows, by name.
 
 All are measures of `fairpca.metrics`, taken so that their mean over folds estimates what new rows
-would show, whatever the size of a fold: MMD² is the unbiased one.
+would show, whatever the size of a fold: MMD² is the unbiased one, classifiers of the group learn
+from the training rows and half of the held-out ones, classifiers of the label from the training
+rows, and of differences between groups each is averaged over folds by itself, for the
+largest of several noisy numbers is too large.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.metrics import (
-    attribute_leakage,
     downstream,
     group_reconstruction_error,
     marginal_loss,
     median_bandwidth,
     mmd_squared,
 )
+from fairpca.metrics._attackers import held_out_areas
+from fairpca.metrics._compared import compared_rows
 
-__all__ = ["TARGETS", "HeldOut", "Target", "TargetMeasure", "find_target", "parse_target"]
+__all__ = [
+    "TARGETS",
+    "HeldOut",
+    "JudgedRows",
+    "Target",
+    "TargetMeasure",
+    "find_target",
+    "parse_target",
+]
 
+_SHARED_PAIRS = math.sqrt(2.0)
+"""Of any two rows each helps to tell the group of the other, in two folds: chance counts twice."""
 _PAIRS = 200_000
 """Pairs of rows to estimate the median distance from."""
 
@@ -37,36 +52,51 @@ class HeldOut:
     ----------
     model : transformer
         The fitted last step.
-    X : array-like of shape (n_test, n_features)
-        Held-out rows as the last step takes them.
-    Z, Z_train : ndarray of shape (n_test or n_train, n_components)
-        Held-out and training rows projected.
-    groups : mapping of str to ndarray of shape (n_test,)
-        Labels of the held-out rows, by attribute.
-    y, y_train : ndarray or None
-    sample_weight : ndarray of shape (n_test,) or None
+    test : JudgedRows
+        Held-out rows.
+    train : JudgedRows or None
+        Training rows that a classifier learns from.
     plain : callable
         From a number of components to the training rows under plain PCA.
-    bandwidth : float or "median"
-    classifier : object
-        As of `fairpca.metrics.downstream`.
-    pos_label : hashable or None
-    seed : int
+    how : object
+        Holds `bandwidth`, `classifier`, `pos_label` and `seed`, as of `FairnessTargetCV`.
     """
 
     model: Any
+    test: JudgedRows
+    train: JudgedRows | None
+    plain: Callable[[int], NDArray[Any]]
+    how: Any
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRows:
+    """Rows with what is known of them.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        As the last step takes them.
+    Z : ndarray of shape (n_samples, n_components)
+        Projected.
+    groups : mapping of str to ndarray of shape (n_samples,)
+        Labels, by attribute.
+    y : ndarray or None
+    strata : ndarray or None
+        Labels within which groups are compared.
+    sample_weight : ndarray of shape (n_samples,) or None
+    """
+
     X: Any
     Z: NDArray[Any]
-    Z_train: NDArray[Any]
     groups: Mapping[str, NDArray[Any]]
     y: NDArray[Any] | None
-    y_train: NDArray[Any] | None
+    strata: NDArray[Any] | None
     sample_weight: NDArray[np.float64] | None
-    plain: Callable[[int], NDArray[Any]]
-    bandwidth: Any
-    classifier: Any
-    pos_label: Any
-    seed: int
+
+
+Terms = Mapping[Hashable, float]
+"""Numbers that are to be small, by what they are of."""
 
 
 @dataclass(frozen=True)
@@ -82,25 +112,33 @@ class TargetMeasure:
     meaning : str
         One sentence.
     value : callable
-        From `HeldOut` to the number.
-    several : callable
-        How the numbers of several attributes become one.
-    needs_label : bool
-        Whether it takes y.
+        From `HeldOut` to the numbers, by what they are of: the largest is the measure.
+    added : bool
+        Whether the measure is their sum instead.
+    learns : {"", "label", "group"}
+        What a classifier learns from the training rows.
+    by_criterion : bool
+        Whether the criterion says which rows are compared.
     min_rows : int
         The fewest held-out rows of every group it is defined for.
-    sampled : bool
-        Whether a sample of the held-out rows is enough.
+    inflation : float
+        How many times its mean over folds varies as much as the folds' spread says.
     """
 
     name: str
     short: str
     meaning: str
-    value: Callable[[HeldOut], float]
-    several: Callable[[list[float]], float] = max
-    needs_label: bool = False
+    value: Callable[[HeldOut], Terms]
+    added: bool = False
+    learns: str = ""
+    by_criterion: bool = False
     min_rows: int = 1
-    sampled: bool = False
+    inflation: float = 1.0
+
+    @property
+    def needs_label(self) -> bool:
+        """Whether it takes y."""
+        return self.learns == "label"
 
 
 class Target(NamedTuple):
@@ -117,55 +155,92 @@ class Target(NamedTuple):
     limit: float
 
 
-def _mmd(rows: HeldOut) -> float:
-    sigma = rows.bandwidth
+def _mmd(rows: HeldOut) -> Terms:
+    sigma, test = rows.how.bandwidth, rows.test
     if isinstance(sigma, str):
-        plain = rows.plain(rows.Z.shape[1])
-        sigma = median_bandwidth(plain, max_pairs=_PAIRS, random_state=rows.seed)
-    return mmd_squared(rows.Z, rows.groups, bandwidth=sigma, unbiased=True)
+        plain = rows.plain(test.Z.shape[1])
+        sigma = median_bandwidth(plain, max_pairs=_PAIRS, random_state=rows.how.seed)
+    found = mmd_squared(
+        test.Z,
+        test.groups,
+        strata=test.strata,
+        sample_weight=test.sample_weight,
+        bandwidth=sigma,
+        unbiased=True,
+    )
+    return {tuple(test.groups): found}
 
 
-def _leakage(*classifiers: str) -> Callable[[HeldOut], float]:
-    def value(rows: HeldOut) -> float:
-        found = attribute_leakage(
-            rows.Z, rows.groups, classifiers=classifiers, random_state=rows.seed
+def _leakage(*classifiers: str) -> Callable[[HeldOut], Terms]:
+    def value(rows: HeldOut) -> Terms:
+        train: Any = rows.train
+        test = rows.test
+        parts = compared_rows(
+            np.vstack([train.Z, test.Z]),
+            {name: np.r_[train.groups[name], labels] for name, labels in test.groups.items()},
+            None if test.strata is None else np.r_[train.strata, test.strata],
+            None if test.sample_weight is None else np.r_[train.sample_weight, test.sample_weight],
         )
-        return max(score.auc for scores in found.values() for score in scores.values())
+        held_out = np.r_[np.zeros(len(train.Z), dtype=bool), np.ones(len(test.Z), dtype=bool)]
+        return held_out_areas(parts, held_out, classifiers, rows.how.seed)
 
     return value
 
 
-def _difference(name: str) -> Callable[[HeldOut], float]:
-    def value(rows: HeldOut) -> float:
+def _difference(*kinds: str) -> Callable[[HeldOut], Terms]:
+    def value(rows: HeldOut) -> Terms:
+        train: Any = rows.train
         found = downstream(
-            rows.Z_train,
-            rows.y_train,
-            rows.Z,
-            rows.y,
-            rows.groups,
-            classifier=rows.classifier,
-            pos_label=rows.pos_label,
-            random_state=rows.seed,
+            train.Z,
+            train.y,
+            rows.test.Z,
+            rows.test.y,
+            rows.test.groups,
+            classifier=rows.how.classifier,
+            pos_label=rows.how.pos_label,
+            random_state=rows.how.seed,
         )
-        return float(getattr(found, name))
+        return {
+            (name, kind, one, other): rates[one] - rates[other]
+            for name, of_groups in found.by_attribute.items()
+            for kind in kinds
+            for rates in [getattr(of_groups, kind)]
+            for one, other in permutations(range(len(rates)), 2)
+        }
 
     return value
 
 
-def _loss(measure: Callable[..., Any]) -> Callable[[HeldOut], float]:
-    def value(rows: HeldOut) -> float:
+def _loss(measure: Callable[..., Any]) -> Callable[[HeldOut], Terms]:
+    def value(rows: HeldOut) -> Terms:
+        test = rows.test
         found = measure(
-            rows.X, rows.model, rows.groups, per="variance", sample_weight=rows.sample_weight
+            test.X, rows.model, test.groups, per="variance", sample_weight=test.sample_weight
         )
-        return float(found.worst)
+        return {(*test.groups, i): float(loss) for i, loss in enumerate(found.array)}
 
     return value
 
 
 _RATES = (
-    ("demographic_parity_difference", "dp", "in how often it predicts the positive label"),
-    ("equal_opportunity_difference", "eop", "in its true positive rate"),
-    ("equalized_odds_difference", "eod", "in its true or false positive rate"),
+    (
+        "demographic_parity_difference",
+        "dp",
+        "in how often it predicts the positive label",
+        ("selection_rates",),
+    ),
+    (
+        "equal_opportunity_difference",
+        "eop",
+        "in its true positive rate",
+        ("true_positive_rates",),
+    ),
+    (
+        "equalized_odds_difference",
+        "eod",
+        "in its true or false positive rate",
+        ("true_positive_rates", "false_positive_rates"),
+    ),
 )
 
 _MEASURES = (
@@ -174,9 +249,9 @@ _MEASURES = (
         "mmd",
         "squared maximum mean discrepancy between groups, unbiased, several attributes added up",
         _mmd,
-        several=math.fsum,
+        added=True,
+        by_criterion=True,
         min_rows=2,
-        sampled=True,
     ),
     TargetMeasure(
         "leakage",
@@ -184,26 +259,30 @@ _MEASURES = (
         "best area under the ROC curve at telling the group, of a linear classifier, a kernel and "
         "boosted trees; chance is 0.5",
         _leakage("linear", "rbf", "boosted_trees"),
+        learns="group",
+        by_criterion=True,
         min_rows=2,
-        sampled=True,
+        inflation=_SHARED_PAIRS,
     ),
     TargetMeasure(
         "linear_leakage",
         "linear-leakage",
         "area under the ROC curve of a linear classifier at telling the group; chance is 0.5",
         _leakage("linear"),
+        learns="group",
+        by_criterion=True,
         min_rows=2,
-        sampled=True,
+        inflation=_SHARED_PAIRS,
     ),
     *(
         TargetMeasure(
             name,
             short,
             f"largest difference between groups, for a classifier of the label, {what}",
-            _difference(name),
-            needs_label=True,
+            _difference(*kinds),
+            learns="label",
         )
-        for name, short, what in _RATES
+        for name, short, what, kinds in _RATES
     ),
     TargetMeasure(
         "worst_group_loss",

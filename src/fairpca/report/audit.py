@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from fairpca.data.criterion import CRITERIA
 from fairpca.data.encoder import TableEncoder
 from fairpca.data.giveaways import warn_of_giveaways
 from fairpca.data.roles import TableParts, check_attributes
@@ -53,7 +54,8 @@ def audit(
     parts : TableParts
         The same rows' groups and labels.
     settings : Settings, optional
-        How to measure; the number of components is the model's.
+        How to measure; the number of components and the criterion are the model's, and so is the
+        positive label where none is given.
     name, title : str
         What to call the model, and the table.
     remarks : sequence of str
@@ -99,8 +101,15 @@ def audit(
     with collected_warnings(words) as notes:
         n_components = _n_components(model.estimator)
         given = settings or Settings()
+        own = model.estimator
+        positive = given.pos_label
         chosen = replace(
-            given, n_components=n_components, n_ranks=min(n_components, given.n_ranks), repeats=1
+            given,
+            n_components=n_components,
+            n_ranks=min(n_components, given.n_ranks),
+            repeats=1,
+            criterion=getattr(own, "criterion", CRITERIA[0]),
+            pos_label=getattr(own, "pos_label", None) if positive is None else positive,
         )
         found = _judged(model, table, parts, chosen, name, tell)
     columns = ", ".join(map(str, model.encoder.feature_names_in_))

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpca.data.criterion import CRITERIA
 from fairpca.data.groups import Groups, encode_groups
-from fairpca.data.sampling import balanced_sample
+from fairpca.data.sampling import balanced_sample, compared_sample
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.methods import PLAIN
 from fairpca.estimators.registry import Facts, Method, Trial
@@ -68,6 +69,19 @@ class Bench:
         groups = encode_groups(test.sensitive, n_samples=len(test.X))
         self.measured = balanced_sample(groups, settings.max_samples, settings.seed)
         self.shown = self.measured[:SHOWN_ROWS]
+        if settings.criterion != CRITERIA[0] and test.label is None:
+            raise ValueError(
+                f"criterion={settings.criterion!r} compares rows of equal label: name the column "
+                "of the label."
+            )
+        self.compared, self.strata = compared_sample(
+            groups,
+            settings.max_samples,
+            settings.seed,
+            criterion=settings.criterion,
+            y=test.label,
+            pos_label=settings.pos_label,
+        )
         plain = settings.build(PLAIN, {}).fit(train.X)
         self.n_components = int(plain.n_components_)
         self.bandwidth = median_bandwidth(
@@ -189,7 +203,7 @@ class Bench:
     def _criterion_options(self, method: Method) -> tuple[str, ...]:
         settings = self.settings
         told = method is not PLAIN and "criterion" in method.parameters()
-        if settings.criterion == "demographic_parity" or not told:
+        if settings.criterion == CRITERIA[0] or not told:
             return ()
         words: tuple[str, ...] = ("--criterion", settings.criterion)
         if settings.pos_label is not None:
@@ -241,15 +255,14 @@ class Bench:
     ) -> MethodResult:
         """Add how the groups differ, how they can be told, and what a classifier makes of it."""
         seed = self.settings.seed
-        Z_measured = Z[self.measured]
-        s_measured = {k: v[self.measured] for k, v in self.test.sensitive.items()}
+        rows = Z[self.compared], {k: v[self.compared] for k, v in self.test.sensitive.items()}
         blank = list(result.blank)
         test = _measure(
             blank,
             "MMD²",
             lambda: mmd_permutation_test(
-                Z_measured,
-                s_measured,
+                *rows,
+                strata=self.strata,
                 bandwidth=self.bandwidth,
                 n_permutations=N_PERMUTATIONS,
                 random_state=seed,
@@ -258,7 +271,9 @@ class Bench:
         leakage = _measure(
             blank,
             "leakage",
-            lambda: attribute_leakage(Z_measured, s_measured, random_state=seed),
+            lambda: attribute_leakage(
+                *rows, strata=self.strata, n_permutations=N_PERMUTATIONS, random_state=seed
+            ),
         )
         judged = _measure(blank, "accuracy and Δ", lambda: self._downstream(learned, Z))
         if judged is not None and np.isnan(judged.equal_opportunity_difference):
@@ -304,7 +319,7 @@ class Bench:
     @cached_property
     def _rows_to_learn_label(self) -> NDArray[np.intp]:
         """Training rows for the classifier: in random order, with both labels where there are."""
-        names = self.train.label.astype(str)
+        names = np.asarray(self.train.label).astype(str)
         rows = np.arange(len(names))[: self.settings.max_samples]
         if len(set(names[rows])) < 2:
             labels = encode_groups({"label": names}, n_samples=len(names), min_groups=1)

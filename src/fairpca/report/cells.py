@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +50,8 @@ class Column:
         Its name on an axis; the heading where it is empty.
     needs_label : bool
         Whether it takes a label to predict.
+    compares : bool
+        Whether it compares the groups as the criterion has it.
     wide_only : bool
         Whether a terminal leaves it to the page.
     """
@@ -62,6 +64,7 @@ class Column:
     better: int
     axis: str = ""
     needs_label: bool = False
+    compares: bool = False
     wide_only: bool = False
 
     def values(self, result: MethodResult) -> NDArray[np.float64]:
@@ -123,6 +126,7 @@ COLUMNS = (
         "{:.4f}",
         -1,
         "MMD² between groups",
+        compares=True,
     ),
     Column(
         "p_value",
@@ -132,6 +136,7 @@ COLUMNS = (
         "{:.3f}",
         0,
         "p-value of MMD²",
+        compares=True,
     ),
     Column(
         "leakage_linear_auc",
@@ -142,6 +147,7 @@ COLUMNS = (
         "{:.2f}",
         -1,
         "leakage to a linear reader, AUC",
+        compares=True,
     ),
     Column(
         "leakage_nonlinear_auc",
@@ -151,6 +157,19 @@ COLUMNS = (
         "{:.2f}",
         -1,
         "leakage to a non-linear reader, AUC",
+        compares=True,
+    ),
+    Column(
+        "leakage_p_value",
+        "leakage p-value",
+        "How often groups drawn by lot would be told as well: the smallest over classifiers and "
+        "attributes, times their number. Small means that the group can be told, large that a "
+        "score above 0.50 may be chance.",
+        lambda r: r.leakage_p_value,
+        "{:.3f}",
+        0,
+        "p-value of leakage",
+        compares=True,
     ),
     Column(
         "accuracy",
@@ -175,13 +194,24 @@ COLUMNS = (
     Column(
         "equal_opportunity_difference",
         "Δ_EOP",
-        "The same among rows whose label is positive.",
+        "Largest difference between groups in how often it predicts the positive label among rows "
+        "whose label is positive.",
         _of_classifier("equal_opportunity_difference"),
         "{:.3f}",
         -1,
         "Δ_EOP, difference in true positive rate",
         needs_label=True,
-        wide_only=True,
+    ),
+    Column(
+        "equalized_odds_difference",
+        "Δ_EOD",
+        "The larger of the differences between groups in how often it predicts the positive label "
+        "among rows where that is right, and where it is wrong.",
+        _of_classifier("equalized_odds_difference"),
+        "{:.3f}",
+        -1,
+        "Δ_EOD, difference in true or false positive rate",
+        needs_label=True,
     ),
     Column(
         "worst_group_error_percent",
@@ -225,16 +255,35 @@ COUNT = Column(
 )
 """Shown where methods may differ in it."""
 
+DIFFERENCES = {
+    "demographic_parity": ("demographic_parity_difference", "equal_opportunity_difference"),
+    "equal_opportunity": ("equal_opportunity_difference",),
+    "equalized_odds": ("equalized_odds_difference",),
+}
+"""The differences in rates that are shown, by criterion."""
+
 
 def columns_of(comparison: Comparison) -> tuple[Column, ...]:
-    """Return the columns that this comparison has numbers for."""
-    found = tuple(c for c in COLUMNS if comparison.label is not None or not c.needs_label)
+    """Return the columns that this comparison has numbers for, in the sense of its criterion."""
+    other = {key for keys in DIFFERENCES.values() for key in keys}
+    other -= set(DIFFERENCES[comparison.settings.criterion])
+    within = f" Groups are compared {comparison.compared}." if comparison.compared else ""
+    found = tuple(
+        replace(c, meaning=c.meaning + within) if c.compares else c
+        for c in COLUMNS
+        if c.key not in other and (comparison.label is not None or not c.needs_label)
+    )
     return found if isinstance(comparison.settings.n_components, int) else (COUNT, *found)
 
 
 def headlines(comparison: Comparison) -> list[str]:
     """Return sentences that go with the table: the attribute leaked most, and the baseline."""
     lines = choice_lines(comparison)
+    if comparison.compared:
+        lines.append(
+            f"Criterion {comparison.settings.criterion}: MMD², leakage and their p-values compare "
+            f"groups {comparison.compared}."
+        )
     measured = [m for m in comparison.main if m.leakage]
     if len(comparison.group_counts) > 1 and measured:
         shown = ", ".join(f"{m.name} {m.worst_attribute}" for m in measured)
@@ -293,6 +342,7 @@ def to_table(comparison: Comparison) -> pa.Table:
             numbers = [math.nan if c is None else float(getattr(c, field)) for c in chosen]
             data[key] = [None if math.isnan(v) else v for v in numbers]
         data["meets_target"] = [None if c is None or c.problem else c.met for c in chosen]
+    data["criterion"] = [comparison.settings.criterion for _ in methods]
     data["problem"] = [m.problem or None for m in methods]
     data["remark"] = [_remark(m) or None for m in methods]
     return pa.table(data)

@@ -111,6 +111,7 @@ def _choose(
             cv=N_FOLDS,
             refit=False,
             pos_label=settings.pos_label,
+            criterion=settings.criterion,
             max_samples=settings.max_samples,
             random_state=settings.seed,
             n_jobs=1 if method.slow and settings.time_limit else jobs,

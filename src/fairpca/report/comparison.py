@@ -218,7 +218,7 @@ def described(
         settings=replace(bench.settings, pos_label=positive),
         n_train=len(bench.train.X),
         n_test=len(bench.test.X),
-        n_measured=len(bench.measured),
+        n_measured=len(bench.compared),
         n_features=bench.train.X.shape[1],
         group_counts={
             a.name: dict(zip(a.levels, a.counts.tolist(), strict=True)) for a in groups.attributes

@@ -38,7 +38,7 @@ class Settings:
     max_mmd : float
         The largest MMD² that distribution matching may leave on the training rows.
     criterion : str
-        As of the estimators.
+        As of the estimators. MMD², its p-value, leakage and the difference in rates mean it too.
     pos_label : hashable, optional
         The label that counts as positive; the last one in sorted order by default.
     test_size : float
@@ -221,6 +221,12 @@ class MethodResult:
         return max(scores, default=float("nan"))
 
     @property
+    def leakage_p_value(self) -> float:
+        """Smallest p-value of leakage over attributes and classifiers, times their number."""
+        found = [s.p_value for scores in self.leakage.values() for s in scores.values()]
+        return min(1.0, len(found) * min(found)) if found else float("nan")
+
+    @property
     def heading(self) -> str:
         """The name, marked where nothing is left to compare."""
         return f"{self.name} (no variance left)" if self.variance_ratio == 0 else self.name
@@ -245,7 +251,8 @@ class Comparison:
     settings : Settings
         With the numbers that were left to be chosen filled in.
     n_train, n_test, n_measured : int
-        Rows fitted on, held out, and used of those for MMD² and leakage.
+        Rows fitted on, held out, and used of those for MMD² and leakage; under equal opportunity
+        these are rows of positive label.
     n_features : int
         Columns of the encoded matrix.
     group_counts : mapping of str to mapping of label to int
@@ -304,6 +311,14 @@ class Comparison:
         if isinstance(k, int):
             return f"{k} components"
         return "all fair components" if k is None else f"components for {k:g} of the variance"
+
+    @property
+    def compared(self) -> str:
+        """Among which rows groups are compared; empty where it is among all."""
+        return {
+            "equal_opportunity": f"among rows whose {self.label} is {self.settings.pos_label}",
+            "equalized_odds": f"within each value of {self.label}",
+        }.get(self.settings.criterion, "")
 
     def fit_command(self, method: MethodResult) -> str:
         """Return the command line that fits a method to all rows, empty where it cannot be."""

@@ -78,25 +78,28 @@ def leakage_sheet(comparison: Comparison) -> Sheet:
     headings = [
         f"{classifier.replace('_', ' ')}: {measure}"
         for classifier in classifiers
-        for measure in ("balanced accuracy", "AUC")
+        for measure in ("balanced accuracy", "AUC", "p-value")
     ]
+    within = f" {comparison.compared}" if comparison.compared else ""
     return Sheet(
         "Balanced accuracy and area under the ROC curve (AUC) of classifiers that tell the group "
-        "from the components: mean ± standard deviation over folds of "
+        f"from the components{within}: mean ± standard deviation over folds of "
         f"{comparison.n_measured} held-out rows. Guessing has AUC 0.50 and balanced accuracy "
-        f"{levels or '0.50'}",
+        f"{levels or '0.50'}. The p-value is how often groups drawn by lot are told as well; of "
+        "several, the smallest has to be multiplied by their number",
         ("method", "attribute", *headings),
         rows,
         n_words=2,
     )
 
 
-def _scores(score: LeakageScore | None) -> tuple[str, str]:
+def _scores(score: LeakageScore | None) -> tuple[str, str, str]:
     if score is None:
-        return ABSENT, ABSENT
+        return ABSENT, ABSENT, ABSENT
     return (
         f"{score.balanced_accuracy:.2f} ± {score.balanced_accuracy_sd:.2f}",
         f"{score.auc:.2f} ± {score.auc_sd:.2f}",
+        ABSENT if math.isnan(score.p_value) else f"{score.p_value:.3f}",
     )
 
 

@@ -1,9 +1,10 @@
 """Squared maximum mean discrepancy (MMD) between groups, from sums of a Gaussian kernel.
 
 MMD²(a, b) = S_aa/n_a² + S_bb/n_b² − 2 S_ab/(n_a n_b), where S_ab sums exp(−|z_i − z_j|²/(2σ²)) over
-rows i of group a and j of group b (diagonals included). The sums come from tiles of the upper
-triangle: time O(n²k), memory O(nk). Everything else that needs the kernel (quadratic forms for
-permutations, products for a gradient) reads the same tiles.
+rows i of group a and j of group b (diagonals included). With weights S_ab sums w_i w_j times that,
+and n_a is the weight of group a. The sums come from tiles of the upper triangle: time O(n²k),
+memory O(nk). Everything else that needs the kernel (quadratic forms for permutations, products for
+a gradient) reads the same tiles.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def group_mmd_squared(
     groups: Groups,
     bandwidth: float,
     *,
+    weight: NDArray[np.float64] | None = None,
     unbiased: bool = False,
     precision: Precision = "auto",
 ) -> list[NDArray[np.float64]]:
@@ -55,6 +57,8 @@ def group_mmd_squared(
         Every row labelled.
     bandwidth : float
         σ > 0, in the units of Z.
+    weight : ndarray of shape (n_samples,), optional
+        Positive, at most 1.
     unbiased : bool
         Leave the diagonals out; values may then be negative.
     precision : {"auto", "single", "double"}
@@ -69,11 +73,17 @@ def group_mmd_squared(
         Symmetric, zero diagonal.
     """
     cells, keys = groups.joint()
+    w = np.ones(Z.shape[0]) if weight is None else weight
     chosen = _chosen_precision(Z, bandwidth, precision)
     while True:
-        sums = kernel_sums(Z, cells, len(keys), bandwidth, precision=chosen)
+        sums = kernel_sums(Z, cells, len(keys), bandwidth, weight=weight, precision=chosen)
         values = [
-            mmd_from_sums(*_per_level(sums, cells, attribute.codes), unbiased=unbiased)
+            mmd_from_sums(
+                _per_level(sums, cells, attribute.codes),
+                np.bincount(attribute.codes, w),
+                np.bincount(attribute.codes, w * w),
+                unbiased=unbiased,
+            )
             for attribute in groups.attributes
         ]
         smallest = min(_smallest_between(v) for v in values)
@@ -88,6 +98,7 @@ def kernel_sums(
     n_groups: int,
     bandwidth: float,
     *,
+    weight: NDArray[np.float64] | None = None,
     precision: Precision = "auto",
 ) -> NDArray[np.float64]:
     """Return S, shape (n_groups, n_groups): the kernel summed over the rows of every two groups.
@@ -100,12 +111,19 @@ def kernel_sums(
     n_groups : int
     bandwidth : float
         σ > 0.
+    weight : ndarray of shape (n_samples,), optional
+        Each pair of rows counts by the product of its weights.
     precision : {"auto", "single", "double"}
     """
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(n_groups))
     sums = np.zeros((n_groups, n_groups))
+    sorted_weight = None if weight is None else weight[order]
     for tile in kernel_tiles(Z[order], bandwidth, precision=precision):
+        if sorted_weight is not None:
+            w = sorted_weight.astype(tile.values.dtype)
+            tile.values[...] *= w[tile.rows, None]
+            tile.values[...] *= w[tile.columns]
         first_row, row_starts = _segments(starts, tile.rows)
         first_column, column_starts = _segments(starts, tile.columns)
         by_row = np.add.reduceat(tile.values, column_starts, axis=1).astype(np.float64)
@@ -119,16 +137,26 @@ def kernel_sums(
 
 
 def mmd_from_sums(
-    sums: NDArray[np.float64], counts: NDArray[np.intp], *, unbiased: bool = False
+    sums: NDArray[np.float64],
+    counts: NDArray[Any],
+    squares: NDArray[Any] | None = None,
+    *,
+    unbiased: bool = False,
 ) -> NDArray[np.float64]:
     """Return MMD² between every two groups from kernel sums, shape (n_groups, n_groups).
+
+    `counts` are the groups' rows, or sums of weights; `squares` then the sums of squared weights,
+    which is what the diagonal of the kernel adds up to.
 
     The biased value is the squared norm of a difference of means, so what rounding leaves below
     zero is set to zero; the unbiased one may be negative and is left as it is.
     """
     n = counts.astype(np.float64)
     between = sums / np.outer(n, n)
-    within = (np.diag(sums) - n) / (n * (n - 1.0)) if unbiased else np.diag(between)
+    within = np.diag(between)
+    if unbiased:
+        diagonal = n if squares is None else squares
+        within = (np.diag(sums) - diagonal) / (n * n - diagonal)
     values: NDArray[np.float64] = within[:, None] + within[None, :] - 2.0 * between
     if not unbiased:
         np.maximum(values, 0.0, out=values)
@@ -254,11 +282,12 @@ def _segments(starts: NDArray[np.intp], span: slice) -> tuple[int, NDArray[np.in
 
 def _per_level(
     sums: NDArray[np.float64], cells: NDArray[np.intp], codes: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+) -> NDArray[np.float64]:
     """Add the sums of cells (rows that agree in all attributes) up to one attribute's levels."""
     first = np.unique(cells, return_index=True)[1]
     member = codes[first][:, None] == np.arange(codes.max() + 1)[None, :]
-    return member.T @ sums @ member, np.bincount(codes)
+    added: NDArray[np.float64] = member.T @ sums @ member
+    return added
 
 
 def _smallest_between(values: NDArray[np.float64]) -> float:
