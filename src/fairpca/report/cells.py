@@ -50,8 +50,6 @@ class Column:
         Its name on an axis; the heading where it is empty.
     needs_label : bool
         Whether it takes a label to predict.
-    wide_only : bool
-        Whether a terminal leaves it to the page.
     """
 
     key: str
@@ -62,7 +60,6 @@ class Column:
     better: int
     axis: str = ""
     needs_label: bool = False
-    wide_only: bool = False
 
     def values(self, result: MethodResult) -> NDArray[np.float64]:
         """Return the numbers that there are, one for each split, shape (n_splits,)."""
@@ -181,7 +178,6 @@ COLUMNS = (
         -1,
         "Δ_EOP, difference in true positive rate",
         needs_label=True,
-        wide_only=True,
     ),
     Column(
         "worst_group_error_percent",
@@ -200,7 +196,6 @@ COLUMNS = (
         "{:.1f}",
         -1,
         "difference in loss between groups, %",
-        wide_only=True,
     ),
     Column(
         "seconds",
