@@ -114,4 +114,6 @@ def lost_output() -> str | None:
     failure = getattr(sys.stdout, "failure", None)
     if failure is None or failure.errno == errno.EPIPE:
         return None
-    return f"cannot write the standard output: {failure.strerror or failure}. Files are complete."
+    return (
+        f"cannot write the standard output: {failure.strerror or failure}. Files are not affected."
+    )

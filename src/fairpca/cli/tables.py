@@ -20,7 +20,7 @@ from fairpca.cli.console import out, plain, room
 
 __all__ = ["fitted", "print_table"]
 
-READABLE = 12
+READABLE = 14
 """Columns of words are not made narrower, and headings of numbers wider than the numbers, by this
 many characters."""
 
@@ -58,7 +58,7 @@ def print_table(
     """Print a table whose first `n_words` columns are words, and the others numbers."""
     console = out()
     for part in fitted(headings, rows, n_words=n_words, width=room(console)):
-        console.print(part)
+        console.print(part, soft_wrap=False)
 
 
 def fitted(
