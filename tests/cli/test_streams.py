@@ -84,11 +84,12 @@ def test_every_encoding_and_text(monkeypatch):
 @needs_full
 def test_output_that_goes_nowhere(odd):
     """A reader that has seen enough, a full disk, closed streams: all files, and no traceback."""
-    fit = f"fit odd.csv -s g -k 1 -o m.fairpca"
+    fit = "fit odd.csv -s g -k 1 -o m.fairpca"
     compare = f"compare odd.csv -s g --html p.html --csv o.csv {' '.join(SMALL)}"
     done = shell(
         f"fairpca {fit} >/dev/full; echo $? >&2; fairpca {compare} | head -1 >&2; "
-        "echo ${PIPESTATUS[0]} >&2; fairpca transform m.fairpca odd.csv -o z.csv >&- 2>&-; echo $? >&2; "
+        "echo ${PIPESTATUS[0]} >&2; "
+        "fairpca transform m.fairpca odd.csv -o z.csv >&- 2>&-; echo $? >&2; "
         "fairpca --help >/dev/full; echo $? >&2; fairpca datasets nope 2>/dev/full; echo $? >&2"
     )
     told = done.stderr.decode()

@@ -119,7 +119,8 @@ def _lists(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[R
         yield Text(plain(first), overflow="fold")
         for heading, cell in zip(headings[1:], others, strict=True):
             if cell:
-                text = Text(f"{plain(heading)}: {plain(cell)}", overflow="fold")
+                value = plain(cell).replace(" ± ", " ±")  # no line may end between the two
+                text = Text(f"{plain(heading)}: {value}", overflow="fold")
                 yield Padding(text, (0, 0, 0, 2))
 
 
