@@ -267,7 +267,7 @@ def test_hostile_names_stay_text(call, folder):
     page = Page((folder / "p.html").read_text("utf-8"))
     assert {tag for tag, _ in page.tags} <= ALLOWED
     assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
-    assert sum(tag == "script" for tag, _ in page.tags) == len(page.figures) + 2
+    assert sum(tag == "script" for tag, _ in page.tags) == len(page.figures) + 3
     assert EVIL in page.cells
     names = {trace["name"] for trace in page.figures[1]["data"]}
     assert html_module.escape(EVIL) in names  # plotly reads markup in names

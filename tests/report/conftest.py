@@ -1,7 +1,9 @@
-"""A comparison of a table with hostile names, made once."""
+"""A comparison of a table with hostile names, made once, and a browser to open its page with."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import warnings
 
 import numpy as np
@@ -39,3 +41,55 @@ def comparison():
     )
     with warnings.catch_warnings(action="ignore"):  # of few directions left, told in the result
         return compare(table, sensitive=[EVIL], label=SCRIPT, settings=settings, title=TITLE)
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FOUND = os.environ.get("FAIRPCA_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+PATIENCE = 300_000  # milliseconds: a busy machine is no fault of the page
+
+
+@pytest.fixture(scope="module")
+def browser():
+    reason = "the page is opened with playwright, which is not installed"
+    sync_api = pytest.importorskip("playwright.sync_api", reason=reason)
+    if FOUND is None:
+        pytest.skip("there is no Chromium to open the page with")
+    with sync_api.sync_playwright() as playwright:
+        options = {"args": ["--no-sandbox", "--disable-popup-blocking"], "timeout": PATIENCE}
+        started = playwright.chromium.launch(executable_path=FOUND, **options)
+        yield started
+        started.close()
+
+
+class Opened:
+    """A page in the browser with what the browser said and asked for."""
+
+    def __init__(self, page, url):
+        self.page, self.said, self.asked, self.visited = page, [], [], []
+        page.set_default_timeout(PATIENCE)
+        page.on("console", lambda message: self.said.append(message.text))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.context.on("request", lambda request: self.asked.append(request.url))
+        page.on("framenavigated", self._visit)
+        page.goto(url)
+
+    def _visit(self, frame):
+        if frame == self.page.main_frame:
+            self.visited.append(frame.url.partition("#")[0])
+
+    def show(self, key):
+        """Bring a section into view and wait until its figures are drawn."""
+        self.page.locator(f"#{key}").scroll_into_view_if_needed()
+        self.page.wait_for_selector(f"#{key} [data-drawn]")
+        return self.page.locator(f"#{key}")
+
+    def traces(self, key):
+        """What plotly draws in the first figure of a section."""
+        self.show(key)
+        script = """key => document.querySelector(`#${key} [data-plot]`).data.map(
+            t => ({name: t.name, x: t.x, y: t.y, text: t.text, error: t.error_y?.array}))
+        """
+        return self.page.evaluate(script, key)
+
+    def layout(self, key):
+        return self.page.evaluate("k => document.querySelector(`#${k} [data-plot]`).layout", key)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from itertools import pairwise
 
 import pytest
@@ -11,53 +9,7 @@ import pytest
 from fairpca.estimators.methods import METHODS
 from fairpca.report.cells import columns_of
 from fairpca.report.page import comparison_page
-from tests.report.conftest import EVIL, QUOTES, SCRIPT, TITLE
-
-sync_api = pytest.importorskip(
-    "playwright.sync_api", reason="the page is opened with playwright, which is not installed"
-)
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FOUND = os.environ.get("FAIRPCA_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-PATIENCE = 300_000  # milliseconds: a busy machine is no fault of the page
-pytestmark = pytest.mark.skipif(FOUND is None, reason="there is no Chromium to open the page with")
-
-
-class Opened:
-    """A page in the browser with what the browser said and asked for."""
-
-    def __init__(self, page, url):
-        self.page, self.said, self.asked = page, [], []
-        page.set_default_timeout(PATIENCE)
-        page.on("console", lambda message: self.said.append(message.text))
-        page.on("pageerror", lambda error: self.said.append(str(error)))
-        page.on("request", lambda request: self.asked.append(request.url))
-        page.goto(url)
-
-    def show(self, key):
-        """Bring a section into view and wait until its figures are drawn."""
-        self.page.locator(f"#{key}").scroll_into_view_if_needed()
-        self.page.wait_for_selector(f"#{key} [data-drawn]")
-        return self.page.locator(f"#{key}")
-
-    def traces(self, key):
-        """What plotly draws in the first figure of a section."""
-        self.show(key)
-        script = """key => document.querySelector(`#${key} [data-plot]`).data.map(
-            t => ({name: t.name, x: t.x, y: t.y, text: t.text, error: t.error_y?.array}))
-        """
-        return self.page.evaluate(script, key)
-
-    def layout(self, key):
-        return self.page.evaluate("k => document.querySelector(`#${k} [data-plot]`).layout", key)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        options = {"args": ["--no-sandbox"], "timeout": PATIENCE}
-        started = playwright.chromium.launch(executable_path=FOUND, **options)
-        yield started
-        started.close()
+from tests.report.conftest import EVIL, QUOTES, SCRIPT, TITLE, Opened
 
 
 @pytest.fixture(scope="module")

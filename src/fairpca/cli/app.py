@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from fairpca._version import __version__
-from fairpca.cli import console
+from fairpca.cli import console, streams
 from fairpca.cli.compare import compare
 from fairpca.cli.datasets import datasets
+from fairpca.cli.errors import BAD_OUTPUT
 from fairpca.cli.fit import fit
 from fairpca.cli.report import report
 from fairpca.cli.reproduce import reproduce
@@ -60,7 +61,15 @@ for command in (compare, fit, transform, report, reproduce, datasets):
 
 def run() -> None:
     """Run the command that the arguments name, and exit."""
+    streams.prepare()
     try:
         app()
+    except SystemExit as ended:
+        code = ended.code
     except KeyboardInterrupt:
-        sys.exit(console.interrupted())
+        code = console.interrupted()
+    lost = streams.lost_output()
+    if lost is not None and not code:
+        console.fail(lost)
+        code = BAD_OUTPUT
+    sys.exit(code)

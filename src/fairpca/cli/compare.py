@@ -10,7 +10,7 @@ import typer
 from fairpca.cli import options
 from fairpca.cli.comparison_files import check_files, write_files
 from fairpca.cli.comparison_table import show_comparison
-from fairpca.cli.console import command, in_words
+from fairpca.cli.console import command, in_words, say
 from fairpca.cli.inputs import DEFAULT_DATASET, load_parts
 from fairpca.cli.progress import progress_bar
 from fairpca.estimators.methods import DEFAULT, METHODS, chosen
@@ -206,8 +206,9 @@ def compare(
             progress=lambda share, label: update("Comparing", share, label),
             words=in_words,
         )
+    written = write_files(comparison, page, csv)
     show_comparison(comparison)
-    write_files(comparison, page, csv)
+    say(*written)
 
 
 def _fit_arguments(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairpca.cli import options
-from fairpca.cli.console import say
 
 if TYPE_CHECKING:
     from fairpca.report.result import Comparison
@@ -36,24 +35,26 @@ def check_files(html: Path | None, csv: Path | None, *inputs: str | Path) -> Non
         options.checked("--csv", output_suffix, csv)
 
 
-def write_files(comparison: Comparison, html: Path | None, csv: Path | None) -> None:
-    """Write the files that are wanted."""
+def write_files(comparison: Comparison, html: Path | None, csv: Path | None) -> list[str]:
+    """Write the files that are wanted, and return lines that say so."""
     from fairpca.data.output import write_bytes
     from fairpca.data.writing import write_table
     from fairpca.report.by_rank import ranks_table
     from fairpca.report.cells import to_table
 
+    lines = []
     if csv is not None:
         write_table(to_table(comparison), csv)
-        say(f"Numbers written to {csv}")
+        lines.append(f"Numbers written to {csv}")
         if comparison.curves:
             write_table(ranks_table(comparison.curves), _by_rank(csv))
-            say(f"Losses by number of components written to {_by_rank(csv)}")
+            lines.append(f"Losses by number of components written to {_by_rank(csv)}")
     if html is not None:
         from fairpca.report.page import comparison_page
 
         write_bytes(html, comparison_page(comparison).encode())
-        say(f"Page written to {html}")
+        lines.append(f"Page written to {html}")
+    return lines
 
 
 def _by_rank(csv: Path) -> Path:

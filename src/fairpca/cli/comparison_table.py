@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairpca.cli import options
-from fairpca.cli.console import note, out, plain, say
+from fairpca.cli.console import note, say
+from fairpca.cli.tables import print_table
 
 if TYPE_CHECKING:
     from fairpca.report.result import Comparison
@@ -16,12 +17,9 @@ __all__ = ["print_sheet", "show_comparison"]
 
 def show_comparison(comparison: Comparison) -> None:
     """Print the numbers, what goes with them, and the commands that fit each method."""
-    from rich.table import Table
-    from rich.text import Text
-
     from fairpca.report.cells import columns_of, headlines
 
-    columns = [column for column in columns_of(comparison) if not column.wide_only]
+    columns = columns_of(comparison)
     say(
         f"{comparison.title}: {comparison.n_train} rows to fit, {comparison.n_test} held out, "
         f"{comparison.n_features} features, {comparison.components_words}"
@@ -34,17 +32,12 @@ def show_comparison(comparison: Comparison) -> None:
     if comparison.settings.repeats > 1:
         say(f"Means ± standard deviations over {comparison.settings.repeats} random splits")
     further = next((m for m in comparison.methods if m.further), None)
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("method", no_wrap=True)
-    for column in columns:
-        table.add_column(column.heading.replace(" ", "\n"), justify="right", no_wrap=True)
+    rows = []
     for method in comparison.methods:
         if method is further:
-            table.add_row("further settings:")
-        numbers = (column.text(method).replace(" ± ", "\n±") for column in columns)
-        cells: list[Any] = [Text(plain(method.heading)), *numbers]
-        table.add_row(*cells)
-    out().print(table)
+            rows.append(("further settings:", *("" for _ in columns)))
+        rows.append((method.heading, *(column.text(method) for column in columns)))
+    print_table(("method", *(column.heading for column in columns)), rows)
     before = "" if comparison.audited else " Plain PCA is before, the rest after."
     say(f"Leakage is an area under the ROC curve, chance 0.50.{before}")
     for line in headlines(comparison):
@@ -65,18 +58,11 @@ def _say_commands(comparison: Comparison) -> None:
     width = 1 + max(len(method.name) for method in comparison.main)
     for method in comparison.main:
         if not method.problem:
-            say(f"  {method.name + ':':{width}} {comparison.fit_command(method)}")
+            command = comparison.fit_command(method)
+            say(f"  {method.name + ':':{width}} {command}", copied=True)
 
 
 def print_sheet(sheet: Sheet) -> None:
     """Print a table of a page."""
-    from rich.table import Table
-    from rich.text import Text
-
     say("", sheet.caption)
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for number, heading in enumerate(sheet.headings):
-        table.add_column(plain(heading), justify="left" if number < sheet.n_words else "right")
-    for row in sheet.rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
-    out().print(table)
+    print_table(sheet.headings, sheet.rows, n_words=sheet.n_words)

@@ -10,7 +10,6 @@ import functools
 import inspect
 import os
 import signal
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,8 +20,20 @@ from rich.console import Console
 from rich.text import Text
 
 from fairpca.cli.errors import INTERRUPTED, explain, worded
+from fairpca.cli.streams import LEAST_WIDTH, encodable
 
-__all__ = ["command", "debug_wanted", "err", "in_words", "note", "out", "plain", "say"]
+__all__ = [
+    "command",
+    "debug_wanted",
+    "err",
+    "fail",
+    "in_words",
+    "note",
+    "out",
+    "plain",
+    "room",
+    "say",
+]
 
 debug_wanted = False
 """Set by ``--debug``: tracebacks instead of one-line messages."""
@@ -31,34 +42,43 @@ _parameters: frozenset[str] = frozenset()
 """What the running command takes."""
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """Leave it to `command`, where rich would end the process."""
-        raise BrokenPipeError
-
-
 def out() -> Console:
-    """Return a console on stdout; without a terminal it is plain and as wide as need be."""
-    console = _Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = 200
-    return console
+    """Return a console on stdout."""
+    return _console(stderr=False)
 
 
 def err() -> Console:
     """Return a console on stderr."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console.width = room(console) or _NO_LIMIT
+    return console
+
+
+_NO_LIMIT = 100_000
+
+
+def room(console: Console) -> int | None:
+    """Return how many characters fit in a line; None where that is not a terminal's."""
+    if console.file.isatty() or "COLUMNS" in os.environ:
+        return max(console.width, LEAST_WIDTH)
+    return None
 
 
 def plain(text: Any) -> str:
-    """Return text with control characters shown as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+    """Return text with control characters shown as escapes, in characters that can be shown."""
+    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+    return encodable("".join(escaped))
 
 
-def say(*lines: str) -> None:
-    """Print lines to stdout."""
+def say(*lines: str, copied: bool = False) -> None:
+    """Print lines to stdout; a terminal gets them wrapped between words, unless to be copied."""
+    console = out()
     for line in lines:
-        out().print(Text(plain(line)))
+        console.print(Text(plain(line)), soft_wrap=copied or not console.file.isatty())
 
 
 def note(text: Any) -> None:
@@ -88,9 +108,6 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         try:
             with _notes(), _terminable():
                 function(*args, **kwargs)
-                sys.stdout.flush()
-        except BrokenPipeError:  # the reader of our output has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (Exception, KeyboardInterrupt) as error:
             if isinstance(error, typer.Exit | typer.BadParameter):
                 raise

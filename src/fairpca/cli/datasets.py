@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from fairpca.cli import options
-from fairpca.cli.console import command, out, say
+from fairpca.cli.console import command, say
+from fairpca.cli.tables import print_table
 
 __all__ = ["datasets"]
 
@@ -57,12 +58,9 @@ def datasets(
 
 
 def _list(infos: Any) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for heading in ("name", "rows", "sensitive", "label", "licence", "title"):
-        table.add_column(heading, justify="right" if heading == "rows" else "left")
-    for info in infos:
-        sensitive = ", ".join(info.sensitive_columns)
-        table.add_row(info.name, str(info.n_rows), sensitive, info.label, info.licence, info.title)
-    out().print(table)
+    headings = ("name", "sensitive", "label", "licence", "title", "rows")
+    rows = [
+        (i.name, ", ".join(i.sensitive_columns), i.label, i.licence, i.title, str(i.n_rows))
+        for i in infos
+    ]
+    print_table(headings, rows, n_words=5)

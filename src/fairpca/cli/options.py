@@ -218,7 +218,7 @@ def check_distinct(output: Path, *inputs: str | Path, option: str = "--output") 
             )
 
 
-def few(texts: Sequence[str], most: int = 12) -> str:
+def few(texts: Sequence[str], most: int = 40) -> str:
     """Join texts with commas, the first few where there are many."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more

@@ -27,7 +27,7 @@ def progress_bar() -> Iterator[Callable[..., None]]:
         Remaining(),
         TextColumn("{task.fields[text]}", markup=False),
     )
-    hidden = not console.is_terminal
+    hidden = not console.file.isatty()
     with Progress(*columns, console=console, transient=True, disable=hidden) as shown:
         task = shown.add_task("", total=1.0, text="")
 

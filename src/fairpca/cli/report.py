@@ -10,7 +10,7 @@ import typer
 from fairpca.cli import options
 from fairpca.cli.comparison_files import check_files, write_files
 from fairpca.cli.comparison_table import print_sheet, show_comparison
-from fairpca.cli.console import command, in_words
+from fairpca.cli.console import command, in_words, say
 from fairpca.cli.inputs import load_parts
 from fairpca.cli.progress import progress_bar
 
@@ -93,6 +93,7 @@ def report(
             progress=lambda share, text: update("Measuring", share, text),
             words=in_words,
         )
+    written = write_files(found, page, csv)
     show_comparison(found)
     for sheet in (
         sheets.group_loss_sheet(found),
@@ -100,7 +101,7 @@ def report(
         sheets.communality_sheet(found, most=10),
     ):
         print_sheet(sheet)
-    write_files(found, page, csv)
+    say(*written)
 
 
 def _roles(

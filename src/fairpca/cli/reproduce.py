@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairpca.cli.console import command, note, out, plain, say
+from fairpca.cli.console import command, note, say
 from fairpca.cli.progress import progress_bar
+from fairpca.cli.tables import print_table
 
 if TYPE_CHECKING:
     from fairpca.experiments import Outcome
@@ -117,8 +118,8 @@ def reproduce(
                 f"Interrupted in {each}; what is done is kept, and the same command goes on from "
                 "there."
             ) from None
-        _show(outcome)
         files = write_outcome(outcome, output, store)
+        _show(outcome)
         say(f"Written to {output}: {', '.join(file.name for file in files)}", "")
         failed += [f"{each}: {_words(f.unit)}: {f.message}" for f in outcome.failures]
     if failed:
@@ -155,32 +156,21 @@ def _words(unit: Any) -> str:
 
 
 def _list(experiments: Any) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for heading in ("name", "source", "what it shows"):
-        table.add_column(heading)
-    for found in experiments:
-        table.add_row(found.name, found.source, found.title)
-    out().print(table)
+    rows = [(found.name, found.source, found.title) for found in experiments]
+    print_table(("name", "source", "what it shows"), rows, n_words=3)
 
 
 def _show(outcome: Outcome) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     from fairpca.experiments.output import CELL_COLUMNS, cell_label, cell_texts, summary
 
     experiment = outcome.experiment
     say(f"{experiment.name}: {experiment.title} ({experiment.source})")
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("cell")
-    for column in CELL_COLUMNS:
-        table.add_column(column, justify="right", no_wrap=True)
-    for cell in outcome.cells:
-        if experiment.tabulated(cell.labels):
-            table.add_row(*(Text(plain(text)) for text in (cell_label(cell), *cell_texts(cell))))
-    out().print(table)
+    rows = [
+        (cell_label(cell), *cell_texts(cell))
+        for cell in outcome.cells
+        if experiment.tabulated(cell.labels)
+    ]
+    print_table(("cell", *CELL_COLUMNS), rows)
     say(*summary(outcome))
     say(
         f"{outcome.n_units} of {outcome.n_planned} units, {outcome.n_cached} from the cache; "

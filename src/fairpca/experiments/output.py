@@ -15,6 +15,7 @@ from fairpca.experiments.cells import Cell
 from fairpca.experiments.experiment import Row
 from fairpca.experiments.running import Outcome
 from fairpca.experiments.store import Store, versions
+from fairpca.report import offline
 
 __all__ = ["CELL_COLUMNS", "cell_label", "cell_texts", "derived_tables", "summary", "write_outcome"]
 
@@ -174,8 +175,12 @@ def _page(outcome: Outcome, store: Store) -> str:
         *(f"<p>{html.escape(line)}</p>" for line in summary(outcome)),
     ]
     for i, (title, figure) in enumerate(figures.items()):
-        drawn = figure.to_html(full_html=False, include_plotlyjs=i == 0)
-        parts += [f"<h2>{html.escape(title)}</h2>", drawn]
+        data = offline.script_json(figure.to_json())
+        parts += [
+            f"<h2>{html.escape(title)}</h2>",
+            f'<div data-plot="figure-{i}"></div>',
+            f'<script type="application/json" id="figure-{i}">{data}</script>',
+        ]
     for title, rows in derived_tables(outcome).items():
         lines = [tuple(map(str, row.values())) for row in rows]
         parts += [f"<h2>{html.escape(title)}</h2>", _html_table(list(rows[0]), lines)]
@@ -184,7 +189,10 @@ def _page(outcome: Outcome, store: Store) -> str:
     columns = slice(None) if printed else slice(1, 2)  # ours alone, where nothing is printed
     texts = [(cell_label(cell), *cell_texts(cell)[columns]) for cell in cells]
     parts += ["<h2>Cells</h2>", _html_table(("cell", *CELL_COLUMNS[columns]), texts)]
-    return _FRAME.format(title=html.escape(experiment.title), body="\n".join(parts))
+    scripts = offline.scripts("plain.js") if figures else []
+    parts += [f"<script>{script}</script>" for script in scripts]
+    title, policy = html.escape(experiment.title), html.escape(offline.policy(scripts))
+    return _FRAME.format(title=title, policy=policy, body="\n".join(parts))
 
 
 def _sizes(outcome: Outcome) -> str:
@@ -206,7 +214,9 @@ def _html_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 _FRAME = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}</title>
 <style>
 body {{ font-family: system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }}
 table {{ border-collapse: collapse; }}

@@ -52,8 +52,6 @@ class Column:
         Whether it takes a label to predict.
     compares : bool
         Whether it compares the groups as the criterion has it.
-    wide_only : bool
-        Whether a terminal leaves it to the page.
     """
 
     key: str
@@ -65,7 +63,6 @@ class Column:
     axis: str = ""
     needs_label: bool = False
     compares: bool = False
-    wide_only: bool = False
 
     def values(self, result: MethodResult) -> NDArray[np.float64]:
         """Return the numbers that there are, one for each split, shape (n_splits,)."""
@@ -230,7 +227,6 @@ COLUMNS = (
         "{:.1f}",
         -1,
         "difference in loss between groups, %",
-        wide_only=True,
     ),
     Column(
         "seconds",

@@ -1,32 +1,25 @@
 """One self-contained HTML page: it works offline, and shows data only as text.
 
-The page forbids the browser to load anything, and to run any script but its own two.
+The page forbids the browser to load or send anything, and to run any script but its own.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from importlib import resources
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from fairpca._version import __version__
 from fairpca.estimators.methods import METHODS
 from fairpca.estimators.registry import Method
-from fairpca.report import sheets
+from fairpca.report import offline, sheets
 from fairpca.report.bench import N_PERMUTATIONS
 from fairpca.report.cells import columns_of, headlines
 from fairpca.report.panels import panels
 from fairpca.report.result import Comparison
 
 __all__ = ["comparison_page"]
-
-# JSON between <script> tags: these characters could end the script or confuse a parser.
-_ESCAPES = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 def comparison_page(comparison: Comparison) -> str:
@@ -83,41 +76,12 @@ def _render(template: str, **context: Any) -> str:
         undefined=jinja2.StrictUndefined,
         loader=loader,
     )
-    environment.filters["script_json"] = _script_json
-    scripts = [_lines(text) for text in (get_plotlyjs(), _resource("page.js"))]
-    hashes = " ".join(f"'sha256-{_sum(script)}'" for script in scripts)
-    plotly, own = (Markup(script) for script in scripts)  # noqa: S704 - not from data
+    environment.filters["script_json"] = lambda text: Markup(offline.script_json(text))  # noqa: S704
+    scripts = offline.scripts("page.js")
     return environment.get_template(template).render(
         **context,
-        policy=Markup(_POLICY.format(hashes)),  # noqa: S704
-        style=Markup(_resource("page.css")),  # noqa: S704
-        plotly=plotly,
-        script=own,
+        policy=Markup(offline.policy(scripts)),  # noqa: S704 - not from data, like what follows
+        style=Markup(offline.page_file("page.css")),  # noqa: S704
+        scripts=[Markup(script) for script in scripts],  # noqa: S704
         version=__version__,
     )
-
-
-_POLICY = (
-    "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data: blob:; "
-    "base-uri 'none'; form-action 'none'"
-)
-
-
-def _resource(name: str) -> str:
-    return resources.files("fairpca.report").joinpath(f"templates/{name}").read_text("utf-8")
-
-
-def _lines(text: str) -> str:
-    """Write line ends as a browser reads them: it sums the text that it has read."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _sum(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _script_json(text: str) -> Markup:
-    """Make JSON safe inside a script element."""
-    for character, escape in _ESCAPES.items():
-        text = text.replace(character, escape)
-    return Markup(text)  # noqa: S704 - no character of it can end the element

@@ -6,7 +6,6 @@
     places.map((place) => [place, JSON.parse(document.getElementById(place.dataset.plot).textContent)])
   );
   const boxes = [...document.querySelectorAll("#series input")];
-  const settings = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] };
 
   const shown = () => new Set(boxes.filter((box) => box.checked).map((box) => box.value));
   const wanted = (series, on) => !boxes.length || series === undefined || on.has(series);
@@ -83,7 +82,7 @@
     }
     if (place.clientWidth < 600 && traces.length > 4) next.height += 18 * traces.length; // the legend
     place.dataset.drawn = "yes";
-    Plotly.react(place, traces, next, settings);
+    Plotly.react(place, traces, next, figureSettings);
   }
 
   function label(axis, panel, letter, key, choices) {
