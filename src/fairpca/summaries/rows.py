@@ -181,7 +181,9 @@ def row_space(X: Any) -> tuple[Floats, Floats, Floats]:
     coordinates = np.ascontiguousarray(triangle.T)
     with np.errstate(over="ignore", invalid="ignore"):  # the sums will tell
         lengths = np.linalg.norm(coordinates, axis=0)
-        coordinates[:, lengths <= _ROUNDING * np.linalg.norm(lengths)] = 0.0
+        whole = float(np.linalg.norm(lengths))
+    if np.isfinite(whole):
+        coordinates[:, lengths <= _ROUNDING * whole] = 0.0
     return coordinates, basis, origin
 
 
