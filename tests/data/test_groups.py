@@ -85,6 +85,7 @@ def test_text_that_looks_missing_is_a_label():
     assert attribute.levels == ("", "NA", "None", "nan")
 
 
+@pytest.mark.filterwarnings("ignore:.*differ only in spaces")
 def test_labels_of_unlike_types_are_not_merged():
     with pytest.warns(UserWarning, match=r"or type, .*: 1, '1'\."):
         assert len(only(encode_groups([1, "1", 1], n_samples=3)).levels) == 2
