@@ -15,6 +15,7 @@ from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import dtype_of
 from fairpca.estimators.parameters import check_n_components
 from fairpca.estimators.summarised import SummarisedRows, SummaryProjection
+from fairpca.solvers.moment_matching import constrained_components
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams, group_grams
@@ -61,12 +62,28 @@ class BalancedProjection(SummaryProjection):
             along: Floats = np.einsum("kd,dk->k", components, covariance.matmat(components.T))
             return along
 
-        components = self._choose(problem, min(seen.n_rows, n_features), variances, total)
+        available = min(seen.n_rows, n_features)
+        if self.n_components is None:
+            available = self._n_varied(seen, available)
+        components = self._choose(problem, available, variances, total)
         mean = seen.mean if self.center else np.zeros(n_features)
         self._store_projection(
             problem.lift(components), mean, variances(components), total, dtype_of(seen.rows.X)
         )
         self.group_labels_ = list(problem.labels)
+
+    def _n_varied(self, seen: SummarisedRows, available: int) -> int:
+        """Count the directions that hold more than rounding, which "all" components means."""
+        moments = seen.moments
+        about = moments.mean(moments.everything) if self.center else -moments.origin
+        found = constrained_components(
+            moments.second_moment(moments.everything, about),
+            None,
+            np.zeros((0, moments.n_features)),
+            max_components=min(available, moments.n_features),
+            by_column=seen.basis is None,
+        )
+        return len(found.components)
 
     def _choose(self, problem: GroupGrams, available: int, variances: Any, total: float) -> Floats:
         """Solve for as many components as `n_components` means."""

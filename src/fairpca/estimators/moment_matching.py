@@ -123,9 +123,9 @@ class MomentMatchingPCA(SubspaceRemoval):
     others' and it differs between the groups, removing it leaves almost nothing. Standardise
     columns of unlike units first.
 
-    Weights act as repetitions do, up to scale: multiplying all by a constant changes nothing. (The
-    n − 1 of `explained_variance_` and of ``difference="covariance"`` counts rows, whatever their
-    weights.)
+    Weights act as repetitions do. Multiplying all by a constant changes nothing but the n − 1 of
+    ``difference="covariance"``, where whole weights count repetitions and others count rows; that
+    of `explained_variance_` counts rows.
 
     References
     ----------

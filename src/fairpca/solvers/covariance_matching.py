@@ -32,7 +32,7 @@ def covariance_differences(
     differences, sizes = [], []
     for contrast in contrasts:
         inside, outside = (
-            summary.second_moment(cells, summary.mean(cells), ddof=ddof)
+            summary.own_covariance(cells, ddof=ddof)
             for cells in (contrast.inside, contrast.outside)
         )
         differences.append((inside - outside).dense())

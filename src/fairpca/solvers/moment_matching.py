@@ -208,8 +208,7 @@ def difference_eigenvectors(
         outside = summary.second_moment(contrast.outside, center)
     else:
         inside, outside = (
-            summary.second_moment(cells, summary.mean(cells), ddof=1)
-            for cells in (contrast.inside, contrast.outside)
+            summary.own_covariance(cells) for cells in (contrast.inside, contrast.outside)
         )
     form = inside - outside
     m = min(m, summary.n_features)

@@ -151,6 +151,17 @@ class GroupSummary(ABC):
             share[cells],
         )
 
+    def own_covariance(self, cells: Mask, *, ddof: int = 1) -> QuadraticForm:
+        """Covariance of the chosen cells' rows about their own mean, for comparing groups.
+
+        Whole weights count as repetitions in the n of n / (n − 1). Others are relative, and n
+        counts rows: weights that do not sum to a whole number of at least the rows.
+        """
+        rows, weight = self.count(cells), float(self.weights[cells].sum())
+        repeated = weight if weight >= rows and weight.is_integer() else float(rows)
+        form = self.second_moment(cells, self.mean(cells))
+        return form.scaled(repeated / (repeated - 1)) if ddof and repeated > 1 else form
+
     def covariance(self, *, ddof: int = 0) -> QuadraticForm:
         """Covariance of all rows (labelled or not) about their mean."""
         return self.second_moment(self.everything, self.mean(self.everything), ddof=ddof)
@@ -211,6 +222,11 @@ class QuadraticForm:
             np.concatenate([self.factors, other.factors]),
             np.concatenate([self.factor_weights, -other.factor_weights]),
         )
+
+    def scaled(self, factor: float) -> QuadraticForm:
+        """Return the matrix times a number."""
+        coefficients, weights = self.coefficients * factor, self.factor_weights * factor
+        return QuadraticForm(self.summary, coefficients, self.factors, weights)
 
     def matmat(self, V: Floats) -> Floats:
         """Return the product with V, shape (n_features, k)."""

@@ -62,8 +62,9 @@ class RowErasure(SubspaceRemoval):
         sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)
             Each row's group, per attribute. Labels may be anything; integers are labels too.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights. They act as repetitions do, up to scale; the n − 1 of a
-            covariance counts rows, whatever their weights.
+            Non-negative weights, which act as repetitions do. Only their ratios matter, but for
+            the n − 1 of covariances of groups, where whole weights count repetitions; the n − 1
+            of `explained_variance_` counts rows.
 
         Returns
         -------
