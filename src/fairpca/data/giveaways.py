@@ -201,7 +201,7 @@ class Giveaways:
         if pa.types.is_decimal(kind):
             return "number"
         try:  # by its type alone: a block may hold no value
-            return column_kind(pa.chunked_array([pa.array([0]).cast(kind)]), name)
+            return column_kind(kind, name)
         except (AdviceError, pa.ArrowException):
             return None
 
