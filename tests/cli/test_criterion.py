@@ -33,7 +33,7 @@ OPTIONS = ("-s", "group", "-y", "hired", "--positive-label", "yes")
 def expected(table, criterion):
     """MMD² under plain PCA by hand, on the same split."""
     sex, hired = table["group"], table["hired"]
-    _, codes = np.unique(sex, return_inverse=True)
+    codes = [f"{group} {label}" for group, label in zip(sex, hired, strict=True)]
     train, test = train_test_split(np.arange(500), test_size=0.3, random_state=0, stratify=codes)
     rows = pa.table({k: v for k, v in table.items() if k.startswith("x")})
     encoder = TableEncoder().fit(rows.take(train))

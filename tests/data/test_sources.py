@@ -326,6 +326,7 @@ def write_parts(folder, values):
         (["12345678901234567890", "12345678901234567891"], None),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*labels that differ only in:UserWarning")  # 1 and 1.0
 def test_folder_names_are_text_as_written(values, labels, tmp_path):
     write_parts(tmp_path, values)
     model = StreamingMomentMatchingPCA(1).fit(tmp_path, sensitive_features="zip")

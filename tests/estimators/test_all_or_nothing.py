@@ -266,13 +266,13 @@ def test_an_encoder_whose_fit_fails_is_as_before(method, table):
 def test_an_encoder_that_is_stopped_within_a_block_is_as_before(monkeypatch):
     monkeypatch.setattr("fairpca.data.encoder.BATCH_ROWS", 2)
     model = TableEncoder(missing="impute").fit({"age": [1.0, None, 4.0], "job": ["a", None, "b"]})
-    learn = TableEncoder._learn
+    learn = TableEncoder._learn_numbers
 
     def stopped(self, batch):
         learn(self, batch)
-        if self.n_samples_seen_ > 6:
+        if self.n_samples_seen_ > 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(TableEncoder, "_learn", stopped)
+    monkeypatch.setattr(TableEncoder, "_learn_numbers", stopped)
     more = {"age": [9.0, None, 7.0, 8.0], "job": ["c", None, "d", "e"]}
     check_untouched(model, lambda: model.partial_fit(more), KeyboardInterrupt)

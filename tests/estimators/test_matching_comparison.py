@@ -15,6 +15,7 @@ from sklearn.svm import SVC
 
 from fairpca import MomentMatchingPCA
 from fairpca.comparison import ConvexMatchingPCA, CovarianceMatchingPCA, KernelMeanMatchingPCA
+from fairpca.estimators.comparison import kernel_map
 from fairpca.estimators.comparison import kernel_mean_matching as kernel_module
 from fairpca.estimators.persistence import load_model, save_model
 from fairpca.experiments import moment_tables
@@ -250,7 +251,7 @@ def test_all_rows_as_landmarks_are_exact(people, center):
 
 def test_landmarks_keep_the_constraint_and_nearly_the_variance(people, monkeypatch):
     X, group, _, _ = people
-    monkeypatch.setattr(kernel_module, "_BLOCK_BYTES", 8 * 60 * 32)  # several blocks
+    monkeypatch.setattr(kernel_map, "_BLOCK_BYTES", 8 * 60 * 32)  # several blocks
     exact = KernelMeanMatchingPCA(2, approximation="none").fit(X, sensitive_features=group)
     few = KernelMeanMatchingPCA(2, approximation="nystroem", n_landmarks=60)
     Z = few.fit_transform(X, sensitive_features=group)

@@ -248,7 +248,7 @@ def test_a_setting_that_cannot_be_fitted_is_ruled_out_and_told():
         search.fit(X, sensitive_features=group)
     assert search.best_params_ == {"n_unfair": 0}
     assert search.cv_results_["rank_test_score"].tolist() == [1, 2]
-    with pytest.raises(ValueError, match=r"more than the .* directions"):
+    with pytest.raises(ValueError, match="no direction is left"):
         search.set_params(param_grid={"n_unfair": [40]}).fit(X, sensitive_features=group)
 
 

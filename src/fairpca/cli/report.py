@@ -68,7 +68,8 @@ def report(
     )
     positive = getattr(loaded.estimator, "pos_label", None)
     if parts.label is not None:
-        known = given.positive if positive is None else positive
+        own = positive is not None and label in (None, loaded.details.get("label"))
+        known = positive if own else given.positive
         positive = options.match_label(parts.label, positive_label, known)
     elif positive_label is not None:
         raise typer.BadParameter("this needs a label column.", param_hint="--label")

@@ -156,7 +156,9 @@ def _power(model: StreamEstimator, rows: CheckedRows, n_rows: int | None) -> Noi
 def _precision(X: Any) -> np.dtype[Any]:
     """Return what the power method iterates in: float64 where float32 may not hold squares."""
     dtype = np.dtype(dtype_of(X))
-    largest = max(abs(float(X.max())), abs(float(X.min()))) if X.shape[0] else 0.0
+    if not hasattr(X, "max") or not X.shape[0]:  # rows on a cluster are not looked at
+        return dtype
+    largest = max(abs(float(X.max())), abs(float(X.min())))
     held = largest == 0 or _SMALLEST_SINGLE < largest < _LARGEST_SINGLE
     return dtype if held else np.dtype(np.float64)
 

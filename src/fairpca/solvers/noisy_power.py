@@ -86,8 +86,9 @@ class NoisyPower(PowerState):
                 first = self.first.merge(moments) if self.counting else self.first
             within = True  # a batch of several pieces was looked at above
             if one_piece:
-                squares = moments.second_moment(moments.everything, -moments.origin).trace()
-                within = self._in_range(squares * moments.weights.sum(), n)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    squares = moments.second_moment(moments.everything, -moments.origin).trace()
+                    within = self._in_range(squares * moments.weights.sum(), n)
             if not (within and moments.is_finite() and first.is_finite()):
                 return False
             self.first = first
