@@ -86,15 +86,15 @@ def alike(kind: str, n: int, rng: np.random.Generator) -> tuple[Any, Any, dict[s
     elif kind == "weighted by group":
         more["sample_weight"] = np.where(g == 1, 1.0, 5.0)
     if kind.startswith("stratified"):
-        y = rng.integers(0, 2, n)
-        g = (rng.random(n) < np.where(y == 1, 0.75, 0.25)).astype(int)
+        row = rng.permutation(n)  # a quarter of each stratum is of the other group
+        y, g = row % 2, (row % 2 + (row % 8 < 2)) % 2
         Z, more["strata"] = Z + 1.5 * y[:, None], y
         if "weighted" in kind:
             more["sample_weight"] = rng.exponential(size=n)
     return Z, g, more
 
 
-def line(name: str, p: Any, randomised: Any, *more: str) -> str:
+def p_line(name: str, p: Any, randomised: Any, *more: str) -> str:
     """Return a row of a table of p-values."""
     p = np.asarray(p)
     uniform = kstest(randomised, "uniform").pvalue
@@ -121,7 +121,7 @@ def permutation_tests(draws: int) -> Iterator[str]:
             larger, equal = np.sum(beyond > tie), np.sum(np.abs(beyond) <= tie)
             p.append(test.p_value)
             randomised.append((larger + rng.random() * (1 + equal)) / (1 + N_PERMUTATIONS))
-        yield line(kind, p, randomised)
+        yield p_line(kind, p, randomised)
 
 
 def leakage(draws: int) -> Iterator[str]:
@@ -152,7 +152,7 @@ def leakage(draws: int) -> Iterator[str]:
         # ties among areas of 60 rows are few but where the rows are tied
         randomised = np.array(p) - rng.random(n) / (1 + N_PERMUTATIONS)
         error = np.std(areas) / np.sqrt(n)
-        yield line(
+        yield p_line(
             f"{kind}, {classifier}", p, randomised, f"{np.mean(areas):.4f} ± {error:.4f}",
             f"{np.mean(beyond):.2f}",
         )  # fmt: skip
@@ -223,8 +223,11 @@ def computed(part: tuple[Callable[..., Iterator[str]], tuple[Any, ...]]) -> list
     function, sizes = part
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of few rows in folds
-        start = time.process_time()
-        return [*function(*sizes), f"\n{time.process_time() - start:.0f} s of one core."]
+        start, lines = time.process_time(), []
+        for line in function(*sizes):
+            print(line, flush=True)
+            lines.append(line)
+        return [*lines, f"\n{time.process_time() - start:.0f} s of one core."]
 
 
 def main() -> None:
@@ -233,16 +236,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="toy sizes; writes nothing")
     quick = parser.parse_args().quick
     parts = [
-        (permutation_tests, (2 if quick else 500,)),
-        (leakage, (4 if quick else 400,)),
-        (promises, (1, 400, 0.5) if quick else (120, 4000, 0.5)),
-        (promises, (1, 400, 1.0) if quick else (120, 4000, 1.0)),
+        (permutation_tests, (2 if quick else 400,)),
+        (leakage, (4 if quick else 250,)),
+        (promises, (1, 400, 0.5) if quick else (100, 4000, 0.5)),
+        (promises, (1, 400, 1.0) if quick else (100, 4000, 1.0)),
     ]
     lines = ["# Calibration of p-values, leakage and promises", "", *describe(1), ""]
     with ProcessPoolExecutor(len(parts)) as pool:
         for found in pool.map(computed, parts):
             lines += found
-    print("\n".join(lines))
     if not quick:
         (HERE / "results" / "calibration.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
