@@ -46,6 +46,7 @@ def _stream(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
+KERNELS = ("rbf", "linear", "polynomial", "cosine")
 METHODS: dict[str, tuple[float, Draw]] = {
     "MomentMatchingPCA": (30, _moments),
     "StreamingMomentMatchingPCA": (15, _stream),
@@ -55,7 +56,10 @@ METHODS: dict[str, tuple[float, Draw]] = {
     "RLACE": (3, lambda rng: {"max_iter": 20}),
     "KernelMeanMatchingPCA": (
         6,
-        lambda rng: {"kernel": _pick(rng, "rbf", "linear", "polynomial", "cosine"), "random_state": 0},
+        lambda rng: {
+            "kernel": _pick(rng, "rbf", "linear", "polynomial", "cosine"),
+            "random_state": 0,
+        },
     ),
     "MultigroupPCA": (8, lambda rng: {"center": rng.random() < 0.7}),
     "WorstGroupPCA": (8, lambda rng: {"loss": _pick(rng, "marginal", "reconstruction")}),

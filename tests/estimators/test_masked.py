@@ -113,9 +113,7 @@ def test_a_masked_positive_label():
 def test_masked_groups_are_missing_labels(way):
     groups = ways(HIDDEN_Y)[way]
     for features in (groups, {"a": groups}):
-        with pytest.raises(
-            ValueError, match=r"1 missing labels \(first in row 7,"
-        ):
+        with pytest.raises(ValueError, match=r"1 missing labels \(first in row 7,"):
             MomentMatchingPCA(1).fit(X, sensitive_features=features)
         found = encode_groups(features, n_samples=N, missing="unlabelled").attributes[0]
         assert found.levels == (0, 1)
