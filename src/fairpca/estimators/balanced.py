@@ -55,6 +55,12 @@ class BalancedProjection(SummaryProjection):
             raise ValueError(
                 "no row with a group label and positive weight has been seen: nothing to balance."
             )
+        for name in seen.attributes:
+            if len(levels := moments.levels(name)) == 1:
+                raise ValueError(
+                    f"sensitive_features column {name!r} has only one group ({levels[0]!r}); at "
+                    "least 2 groups are needed for a comparison."
+                )
         covariance = moments.covariance(ddof=1)
         total = covariance.trace()
 

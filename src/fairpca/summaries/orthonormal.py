@@ -119,7 +119,7 @@ def _by_halves(A: NDArray[Any]) -> NDArray[Any]:
 
 def _householder(A: NDArray[Any]) -> NDArray[Any]:
     geqrf, orgqr = get_lapack_funcs(("geqrf", "orgqr"), (A,))
-    work = 64 * A.shape[1]  # room for LAPACK's blocks of columns
+    work = max(1, 64 * A.shape[1])  # room for LAPACK's blocks of columns
     reflectors, tau, _, info = geqrf(A, lwork=work, overwrite_a=True)
     R: NDArray[Any] = np.triu(reflectors[: A.shape[1]])
     Q, _, failed = orgqr(reflectors, tau, lwork=work, overwrite_a=True)
