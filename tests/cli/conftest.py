@@ -9,6 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from fairpca.cli.app import app
+from tests.quick_attackers import quick_attackers
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_attackers():
+    with quick_attackers():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from fairpca.estimators.methods import METHODS, method_named
 from fairpca.estimators.persistence import load_model
 from fairpca.estimators.registry import Facts
 from fairpca.report.timed_fit import timed_fit, too_slow
+from tests.quick_attackers import whole_attackers
 
 EVIL = "<img src=x onerror=alert(1)>"
 SCRIPT = "</script><script>alert(2)</script>"
@@ -188,7 +189,8 @@ def test_jobs_change_no_number(call):
     options += ["--method", "moment-matching", "--method", "leace"]
     tables = []
     for jobs in ("1", "2"):
-        done = call("compare", "people.csv", *options, "--jobs", jobs, "--csv", "n.csv")
+        with whole_attackers():
+            done = call("compare", "people.csv", *options, "--jobs", jobs, "--csv", "n.csv")
         assert done.exit_code == 0, done.stderr
         assert "LEACE: An oblique map" in done.stderr
         tables.append(read_table("n.csv").drop_columns(["seconds"]).to_pylist())
