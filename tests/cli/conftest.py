@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from tests.quick_attackers import quick_attackers
 from typer.testing import CliRunner
 
 from fairpca.cli.app import app
-from tests.quick_attackers import quick_attackers
 
 
 @pytest.fixture(scope="module", autouse=True)

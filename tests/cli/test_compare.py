@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from tests.quick_attackers import whole_attackers
 
 from fairpca.data.tables import read_table
 from fairpca.estimators.methods import METHODS, method_named
 from fairpca.estimators.persistence import load_model
 from fairpca.estimators.registry import Facts
 from fairpca.report.timed_fit import timed_fit, too_slow
-from tests.quick_attackers import whole_attackers
 
 EVIL = "<img src=x onerror=alert(1)>"
 SCRIPT = "</script><script>alert(2)</script>"

@@ -46,7 +46,10 @@ def comparison():
         repeats=2,
         n_ranks=3,
     )
-    with quick_attackers(), warnings.catch_warnings(action="ignore"):  # of few directions left, told in the result
+    with (
+        quick_attackers(),
+        warnings.catch_warnings(action="ignore"),
+    ):  # of few directions left, told in the result
         return compare(table, sensitive=[EVIL], label=SCRIPT, settings=settings, title=TITLE)
 
 
