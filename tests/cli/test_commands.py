@@ -123,7 +123,7 @@ def test_ctrl_c_in_a_real_process(folder, model):
     people = read_table("people.csv")
     pyarrow.csv.write_csv(pa.concat_tables([people] * 1_500), "many.csv")  # 600,000 rows
     (folder / "z.csv").write_text("old")
-    running = subprocess.Popen(
+    running = subprocess.Popen(  # noqa: S603
         [sys.executable, "-m", "fairpca", "transform", model, "many.csv", "-o", "z.csv"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
