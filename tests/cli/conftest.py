@@ -6,9 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from tests.quick_attackers import quick_attackers
 from typer.testing import CliRunner
 
 from fairpca.cli.app import app
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_attackers():
+    with quick_attackers():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -88,7 +88,7 @@ def test_every_measure_means_the_criterion(call, table, criterion, within, diffe
 def test_without_a_criterion_the_label_counts(call, table):
     done = call(
         "compare", "odds.csv", *OPTIONS, "--method", "moment-matching", "--csv", "n.csv",
-        "--no-html", "--target", "linear-leakage<=0.6",
+        "--no-html", "--target", "linear-leakage<=0.6", "--time-limit", "0", "--ranks", "0",
     )  # fmt: skip
     assert done.exit_code == 0, done.stderr
     plain, *_ = read_table("n.csv").to_pylist()
@@ -98,7 +98,8 @@ def test_without_a_criterion_the_label_counts(call, table):
     assert "Criterion" not in done.stdout
     done = call(
         "compare", "odds.csv", *OPTIONS, "--method", "moment-matching", "--csv", "n.csv",
-        "--no-html", "--target", "linear-leakage<=0.6", "--criterion", "equalized_odds",
+        "--no-html", "--target", "linear-leakage<=0.6", "--time-limit", "0", "--ranks", "0",
+        "--criterion", "equalized_odds",
     )  # fmt: skip
     plain, *_ = read_table("n.csv").to_pylist()
     assert plain["target_cv_value"] < 0.58

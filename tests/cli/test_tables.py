@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -51,7 +51,6 @@ def tables(draw):
 
 
 @given(tables(), st.integers(20, 200))
-@settings(max_examples=25, deadline=None)
 def test_every_number_is_whole_in_every_width(table, width):
     headings, rows = table
     found = lines(headings, rows, width)

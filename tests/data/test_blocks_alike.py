@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpca import StreamingMomentMatchingPCA
@@ -120,7 +120,6 @@ def test_a_refused_block_has_no_effect():
     np.testing.assert_array_equal(encoder.transform({"a": [1.0], "t": ["y"]}), before)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     values=st.lists(
         st.sampled_from([None, "1", "2.5", "1,5", "x", "NA", "1,000", " 7 "]),

@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpca.data.advice import AdviceWarning
@@ -195,7 +195,6 @@ def test_chance_is_not_named(n):
     assert named <= 1
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=2, max_size=7),
     st.booleans(),

@@ -52,8 +52,7 @@ def test_full_disk(tmp_path, monkeypatch):
     assert names(tmp_path) == ["a.txt"]
 
 
-@pytest.mark.parametrize("suffix", OUTPUT_SUFFIXES)
-def test_really_full_disk(tmp_path, suffix):
+def test_really_full_disk(tmp_path):
     """A limit on the size of files makes the system itself refuse to write more."""
     code = f"""
         import resource, pyarrow as pa, numpy as np
@@ -61,21 +60,25 @@ def test_really_full_disk(tmp_path, suffix):
         from fairpca.data.writing import row_writer
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
         rows = np.random.default_rng(0).normal(size=(20_000, 3))
-        try:
-            with row_writer("out{suffix}") as writer:
-                for start in range(0, 20_000, 1_000):
-                    block = rows[start:start + 1_000]
-                    writer.write(pa.record_batch(list(block.T.copy()), names=list("abc")))
-        except OutputFileError as error:
-            print(error.strerror)
+        for suffix in {tuple(OUTPUT_SUFFIXES)!r}:
+            try:
+                with row_writer("out" + suffix) as writer:
+                    for start in range(0, 20_000, 1_000):
+                        block = rows[start:start + 1_000]
+                        writer.write(pa.record_batch(list(block.T.copy()), names=list("abc")))
+            except OutputFileError as error:
+                print(suffix, error.strerror)
     """
-    (tmp_path / f"out{suffix}").write_text("old")
+    for suffix in OUTPUT_SUFFIXES:
+        (tmp_path / f"out{suffix}").write_text("old")
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", textwrap.dedent(code)], cwd=tmp_path, capture_output=True, text=True
     )
-    assert "larger than allowed" in done.stdout, done.stderr
-    assert (tmp_path / f"out{suffix}").read_text() == "old"
-    assert names(tmp_path) == [f"out{suffix}"]
+    told = done.stdout.splitlines()
+    assert [line.split()[0] for line in told] == list(OUTPUT_SUFFIXES), done.stderr
+    assert all("larger than allowed" in line for line in told)
+    assert {(tmp_path / f"out{suffix}").read_text() for suffix in OUTPUT_SUFFIXES} == {"old"}
+    assert names(tmp_path) == sorted(f"out{suffix}" for suffix in OUTPUT_SUFFIXES)
 
 
 def test_ctrl_c_in_a_real_process(tmp_path):

@@ -153,9 +153,9 @@ def test_center(estimator, center):
 
 @BOTH
 @pytest.mark.parametrize("n_groups", [2, 3])
-@pytest.mark.parametrize("size", [1, 7, 100])
-def test_batches_of_any_size_give_the_fit_to_all(estimator, n_groups, size):
-    X, g = data(n_groups=n_groups)
+@pytest.mark.parametrize(("size", "n"), [(1, 40), (7, 100), (100, 240)])
+def test_batches_of_any_size_give_the_fit_to_all(estimator, n_groups, size, n):
+    X, g = data(n=n, n_groups=n_groups)
     whole = estimator(2).fit(X, sensitive_features=g)
     batches = estimator(1)
     for start in range(0, len(X), size):

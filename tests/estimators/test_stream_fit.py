@@ -190,7 +190,7 @@ def test_killed_process_resumes(people, tmp_path):
         )
     )
     rng, kills = np.random.default_rng(1), 0
-    while kills < 3:
+    while kills < 2:
         process = subprocess.Popen(  # noqa: S603 - our own script
             [sys.executable, script], stdout=subprocess.PIPE, env=dict(os.environ)
         )

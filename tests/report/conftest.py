@@ -11,11 +11,18 @@ import pyarrow as pa
 import pytest
 
 from fairpca.report import Settings, compare
+from tests.quick_attackers import quick_attackers
 
 EVIL = "<img src=x onerror=window.hacked=1>"
 SCRIPT = "</script><script>window.hacked=2</script>"
 QUOTES = "a,b\n😀 \"q\" & 'r' %{x} <b>bold</b>"
 TITLE = "evil <svg onload=window.hacked=3>.csv"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_attackers():
+    with quick_attackers():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +46,10 @@ def comparison():
         repeats=2,
         n_ranks=3,
     )
-    with warnings.catch_warnings(action="ignore"):  # of few directions left, told in the result
+    with (
+        quick_attackers(),
+        warnings.catch_warnings(action="ignore"),
+    ):  # of few directions left, told in the result
         return compare(table, sensitive=[EVIL], label=SCRIPT, settings=settings, title=TITLE)
 
 
