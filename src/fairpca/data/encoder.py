@@ -164,8 +164,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from one more block of a table that is larger than memory.
 
         The result is that of `fit` on all blocks together (to rounding). The column kinds are those
-        of the first block. A block with something wrong that no further rows can mend is refused,
-        and has no effect; what depends on all rows is looked at when rows are first encoded, or by
+        of the first block. A block with a fault that further rows cannot undo is refused,
+        and has no effect; what depends on all rows is checked when rows are first encoded, or by
         `check_learned`. Where all blocks are at hand, `fit_blocks` does both.
         """
         if hasattr(self, "kinds_"):
@@ -355,7 +355,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         some = ~np.isnan(values).all(axis=0)  # a column without any value changes nothing
         if not some.any():
             return
-        with np.errstate(all="ignore"):  # told by check_scalable
+        with np.errstate(all="ignore"):  # check_scalable reports it
             scaler = self._scaler(some).partial_fit(np.ascontiguousarray(values[:, some]))
         self.means_, self.variances_ = self.means_.copy(), self.variances_.copy()
         self.scales_, self.n_values_ = self.scales_.copy(), self.n_values_.copy()

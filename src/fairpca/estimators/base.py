@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_array,
     check_is_fitted,
     validate_data,
@@ -27,7 +26,6 @@ from fairpca.data.groups import (
     Attribute,
     Groups,
     Label,
-    align_to_index,
     encode_groups,
     label_attribute,
     label_key,
@@ -36,6 +34,7 @@ from fairpca.data.groups import (
 from fairpca.data.matrix import as_matrix, as_numbers, index_of
 from fairpca.data.transaction import all_or_nothing
 from fairpca.data.warn import warn_caller
+from fairpca.data.weights import checked_weights
 from fairpca.estimators.parameters import CRITERIA, check_choice
 from fairpca.estimators.projection import AffineMap, RowMap
 from fairpca.summaries.base import Floats
@@ -279,9 +278,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 combine=getattr(self, "combine_attributes", "separate"),
             )
         if sample_weight is not None:
-            sample_weight = _checked_weights(
-                align_to_index(sample_weight, index, "sample_weight"), n_samples, none=batch
-            )
+            sample_weight = checked_weights(sample_weight, n_samples, index, all_zero=batch)
         stratum = self._label(y, groups, index, part=batch)
         # A batch need not have all labels.
         strata = () if stratum is None or batch else self._strata(stratum.levels)
@@ -362,6 +359,10 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if self._criterion(y) == CRITERIA[0]:
             return None
         return label_attribute(y, groups, index, part=part)
+
+    def _way(self) -> str:
+        """Say which parameter of its own would leave more directions; nothing where none would."""
+        return ""
 
     def _criterion(self, y: Any) -> str:
         """Return the criterion, once it is known to be one and to have the y it needs."""
@@ -460,21 +461,6 @@ def deterministic_signs(components: Floats) -> Floats:
     signs[signs == 0] = 1.0
     flipped: Floats = components * signs[:, None]
     return flipped
-
-
-def _checked_weights(sample_weight: Any, n_samples: int, *, none: bool) -> Floats:
-    """Return weights as float64; only with `none` may all of them be zero."""
-    if none and np.shape(sample_weight) == (n_samples,) and not np.any(sample_weight):
-        return np.zeros(n_samples)
-    weights: Floats = _check_sample_weight(
-        sample_weight,
-        np.broadcast_to(0.0, (n_samples, 1)),
-        dtype=np.float64,
-        ensure_non_negative=True,
-    )
-    if not (weights > 0).any():  # older scikit-learn lets this pass
-        raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
-    return weights
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

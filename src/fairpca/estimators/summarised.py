@@ -37,7 +37,7 @@ _OF_COLUMNS = ("n_features_in_", "feature_names_in_")
 
 
 class TooManyGroupsError(ValueError):
-    """A method has more groups than it is made for: no further row can mend it."""
+    """A method has more groups than it is made for: no further row helps."""
 
 
 @dataclass(frozen=True, eq=False)

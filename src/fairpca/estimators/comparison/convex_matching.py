@@ -250,7 +250,7 @@ class ConvexMatchingPCA(ContrastedProjection):
         if np.sum(variances) <= _NO_VARIANCE * total:
             warn_caller(
                 f"{type(self).__name__}: the components hold no variance: with mu={self.mu:g} the "
-                "penalty outweighs all there is. Lower mu, or standardise the columns."
+                "penalty outweighs all there is. Lower mu, or standardize the columns."
             )
         self.converged_, self.reason_ = result.converged, result.reason
         self.n_iter_ = result.n_iter
