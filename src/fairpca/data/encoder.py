@@ -130,13 +130,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit_blocks(self, blocks: Iterable[Any]) -> Self:
         """Learn from a table that comes in blocks of rows, as `fit` does from a whole one.
 
-        What is learned (to rounding), and what is refused in which words, does not depend on where
-        blocks begin. Memory is that of one block and of the distinct values.
+        The result (up to rounding) and the errors do not depend on where blocks begin. Memory is
+        that of one block and of the distinct values.
 
         Parameters
         ----------
         blocks : iterable of tables
             All rows in order; every block with the columns of the first.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
         """
         learned = clone(self).set_params(**self.get_params(deep=False))
         for block in blocks:
@@ -198,7 +203,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._settled = True
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Encode a table X, shape (n_samples, n_features_out)."""
+        """Encode a table X.
+
+        Parameters
+        ----------
+        X : frame, mapping of columns or array of shape (n_samples, n_features)
+            With the columns of `fit`, in any order.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_out)
+
+        Raises
+        ------
+        ValueError
+            If a column is absent, of another kind than in `fit`, or has gaps that are not imputed.
+        """
         unseen = UnseenValues()
         out = self.encode(X, unseen)
         unseen.warn()
