@@ -1,6 +1,6 @@
 """From a table of numbers and text to a matrix, and what must be remembered to do it again.
 
-Numeric columns are standardised, (x − mean) / standard deviation; each value of a text column gets
+Numeric columns are standardized, (x − mean) / standard deviation; each value of a text column gets
 a column of its own that is 1 where the row has it and 0 elsewhere.
 """
 
@@ -41,7 +41,7 @@ BATCH_ROWS = 65_536
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Encode a table as a float64 matrix: numbers standardised, text and booleans one-hot.
+    """Encode a table as a float64 matrix: numbers standardized, text and booleans one-hot.
 
     Numeric columns come first, then the categories of each other column, sorted as text; both in
     the table's column order. Columns are matched by name at `transform`. Cost: one pass; memory

@@ -316,7 +316,7 @@ def linear_probe_unfairness(Z: Any, sensitive_features: Any) -> float:
 
     sup over thresholds t of |P(wᵀz ≤ t | a) − P(wᵀz ≤ t | b)|, the Kolmogorov–Smirnov distance
     of the probe's score between two groups. The directions w tried are that of logistic regression
-    of the group on standardised Z (groups weighted equally) and those along which the groups'
+    of the group on standardized Z (groups weighted equally) and those along which the groups'
     variances differ most. More than two groups, or several attributes: the largest over all pairs
     of groups.
 
@@ -381,7 +381,7 @@ def _unlike_spreads(rows: NDArray[np.float64], member: NDArray[np.bool_]) -> NDA
     """
     inside, outside = (np.atleast_2d(np.cov(rows[m].T, ddof=0)) for m in (member, ~member))
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(rows.T, ddof=0)))
-    real = values > 1e-12 * max(values[-1], 1.0)  # columns are standardised
+    real = values > 1e-12 * max(values[-1], 1.0)  # columns are standardized
     whitened = vectors[:, real] / np.sqrt(values[real])
     directions: NDArray[np.float64] = (
         whitened @ np.linalg.eigh(whitened.T @ (inside - outside) @ whitened)[1]

@@ -233,7 +233,7 @@ class GroupMoments(GroupSummary):
             low, high = coefficients.min(), coefficients.max()
             if high - low > 1e-12 * max(abs(low), abs(high)):
                 raise ValueError(
-                    "this summary holds only the pooled scatter; summarise with "
+                    "this summary holds only the pooled scatter; summarize with "
                     "resolution='cells' to tell groups' second moments apart."
                 )
             coefficients = coefficients[:1]
