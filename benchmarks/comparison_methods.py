@@ -6,7 +6,7 @@
 Writes ``benchmarks/results/comparison_methods_*.md``. Kernel mean matching: the authors' way is
 written down as published (the null space R of eᵀK, then the generalised eigenproblem RᵀKKR, RᵀKR),
 with LAPACK's dense solvers. Convex matching: the same programme by cvxpy with SCS. Data: the first
-training split of the bundled tables, standardised. Times are CPU seconds on one thread; a peer runs
+training split of the bundled tables, standardized. Times are CPU seconds on one thread; a peer runs
 in a process of its own, which ends at a limit of CPU seconds and of memory.
 Landmarks are judged by the variance in feature space that their components keep of all rows, as a
 share of what the exact components keep.

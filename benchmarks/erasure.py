@@ -37,7 +37,7 @@ LOADERS = {"german": load_german_credit, "compas": load_compas, "adult": load_ad
 
 
 def people(name: str) -> tuple[Array, NDArray[Any]]:
-    """Return standardised rows and the groups of a bundled data set."""
+    """Return standardized rows and the groups of a bundled data set."""
     data = LOADERS[name]()
     return StandardScaler().fit_transform(np.asarray(data.data)), np.asarray(
         data.sensitive_features

@@ -35,7 +35,7 @@ Data = tuple[NDArray[np.float64], NDArray[np.bool_]]
 
 
 def adult(n: int | None = None) -> Data:
-    """Return the training part of split 0, standardised."""
+    """Return the training part of split 0, standardized."""
     ready = prepare("adult", "mmd")
     train, _ = paper_split(len(ready.data), 0)
     (X,) = standardize(ready.data[train[:n]])

@@ -53,7 +53,9 @@ def ways(values):
 
 
 def refused(name):
-    return pytest.raises(ValueError, match=rf"{name} has 1 masked value \(first in row 7\)")
+    return pytest.raises(
+        ValueError, match=rf"{name} has 1 masked value \(first in row 7, counted from 0\)"
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -209,9 +209,9 @@ def test_what_cannot_be_held_is_refused_by_name():
     X = np.random.default_rng(0).normal(size=(6, 5001))
     X[:, 3] *= 1e9
     s = np.arange(6) % 2
-    with pytest.raises(ValueError, match=r"solver='gram'.*column 3 of X varies .* standardise"):
+    with pytest.raises(ValueError, match=r"solver='gram'.*column 3 of X varies .* standardize"):
         MomentMatchingPCA(2, solver="gram").fit(X, sensitive_features=s)
-    with pytest.raises(ValueError, match=r"column 3 of X varies .* standardise"):
+    with pytest.raises(ValueError, match=r"column 3 of X varies .* standardize"):
         LEACE(2).fit(X, sensitive_features=s)
     assert gap(MomentMatchingPCA(2).fit(X, sensitive_features=s).transform(X), s) < 1e-6
 

@@ -2,7 +2,7 @@
 
 A character that the encoding of a stream lacks is spelled with others or shown as "?". When nobody
 reads any more, or the disk is full, the command goes on and writes its files; the first error of
-standard output is kept, to be told at the end.
+standard output is kept, and reported at the end.
 """
 
 from __future__ import annotations

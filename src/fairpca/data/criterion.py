@@ -34,6 +34,11 @@ def compared_within(
     strata : ndarray of shape (n_samples,) or None
         Their labels under equalized odds.
 
+    Raises
+    ------
+    ValueError
+        If no row has the positive label.
+
     Examples
     --------
     >>> compared_within("equal_opportunity", np.array([0, 1, 1]))

@@ -1,6 +1,6 @@
 """From a table of numbers and text to a matrix, and what must be remembered to do it again.
 
-Numeric columns are standardised, (x − mean) / standard deviation; each value of a text column gets
+Numeric columns are standardized, (x − mean) / standard deviation; each value of a text column gets
 a column of its own that is 1 where the row has it and 0 elsewhere.
 """
 
@@ -41,7 +41,7 @@ BATCH_ROWS = 65_536
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Encode a table as a float64 matrix: numbers standardised, text and booleans one-hot.
+    """Encode a table as a float64 matrix: numbers standardized, text and booleans one-hot.
 
     Numeric columns come first, then the categories of each other column, sorted as text; both in
     the table's column order. Columns are matched by name at `transform`. Cost: one pass; memory
@@ -130,13 +130,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit_blocks(self, blocks: Iterable[Any]) -> Self:
         """Learn from a table that comes in blocks of rows, as `fit` does from a whole one.
 
-        What is learned (to rounding), and what is refused in which words, does not depend on where
-        blocks begin. Memory is that of one block and of the distinct values.
+        The result (up to rounding) and the errors do not depend on where blocks begin. Memory is
+        that of one block and of the distinct values.
 
         Parameters
         ----------
         blocks : iterable of tables
             All rows in order; every block with the columns of the first.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
         """
         learned = clone(self).set_params(**self.get_params(deep=False))
         for block in blocks:
@@ -164,8 +169,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from one more block of a table that is larger than memory.
 
         The result is that of `fit` on all blocks together (to rounding). The column kinds are those
-        of the first block. A block with something wrong that no further rows can mend is refused,
-        and has no effect; what depends on all rows is looked at when rows are first encoded, or by
+        of the first block. A block with a fault that further rows cannot undo is refused,
+        and has no effect; what depends on all rows is checked when rows are first encoded, or by
         `check_learned`. Where all blocks are at hand, `fit_blocks` does both.
         """
         if hasattr(self, "kinds_"):
@@ -198,7 +203,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._settled = True
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Encode a table X, shape (n_samples, n_features_out)."""
+        """Encode a table X.
+
+        Parameters
+        ----------
+        X : frame, mapping of columns or array of shape (n_samples, n_features)
+            With the columns of `fit`, in any order.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_out)
+
+        Raises
+        ------
+        ValueError
+            If a column is absent, of another kind than in `fit`, or has gaps that are not imputed.
+        """
         unseen = UnseenValues()
         out = self.encode(X, unseen)
         unseen.warn()
@@ -355,7 +375,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         some = ~np.isnan(values).all(axis=0)  # a column without any value changes nothing
         if not some.any():
             return
-        with np.errstate(all="ignore"):  # told by check_scalable
+        with np.errstate(all="ignore"):  # check_scalable reports it
             scaler = self._scaler(some).partial_fit(np.ascontiguousarray(values[:, some]))
         self.means_, self.variances_ = self.means_.copy(), self.variances_.copy()
         self.scales_, self.n_values_ = self.scales_.copy(), self.n_values_.copy()

@@ -1,4 +1,4 @@
-"""Feature columns that tell a group or the label without error: copies, cuts, one-hot columns.
+"""Feature columns that determine a group or the label: copies, cuts, one-hot columns.
 
 A label that stands among the features under another name is not predicted but read; a group that
 does makes a method look better or worse than it is. Such columns are named, not dropped.
@@ -27,7 +27,7 @@ CHANCE = 1e-3
 """The probability of naming any column of a table where none is related to groups or label."""
 
 FIRST_ROWS = 1_000
-"""Most unrelated columns are given up after so many rows."""
+"""Rows of the first step, after which most unrelated columns need no further look."""
 
 
 @dataclass(eq=False)
@@ -47,8 +47,11 @@ class _Pair:
     def by_value(self) -> bool:
         return self.forward.holds or self.backward.holds
 
-    def told(self, most: float) -> str:
-        """Say how the feature and the target are related, if that is no chance."""
+    def relation(self, most: float) -> str:
+        """Say how the feature and the target are related; nothing if that may be chance.
+
+        `most` is the largest logarithm of a chance that counts as a relation.
+        """
         there = [r.log_chance() < most for r in (self.forward, self.backward)]
         if all(there) and self.forward.n_values == self.forward.n_classes:
             return "the same in another coding"
@@ -57,7 +60,7 @@ class _Pair:
         if there[1]:
             return _FOLLOWS
         if self.gaps.log_chance() < most:
-            return "where it is missing tells"
+            return "where it is missing gives it"
         return ""
 
 
@@ -112,12 +115,12 @@ class Giveaways:
     def found(self) -> dict[str, dict[str, str]]:
         """Return, by group or label, the features related to it and how."""
         most = log(CHANCE) - log(max(1, self.n_pairs))
-        told: dict[str, dict[str, str]] = {}
+        related: dict[str, dict[str, str]] = {}
         for (feature, target), pair in self._pairs.items():
-            how = pair.told(most)
+            how = pair.relation(most)
             if how:
-                told.setdefault(target, {})[feature] = how
-        return told
+                related.setdefault(target, {})[feature] = how
+        return related
 
     def warn(self) -> None:
         """Warn of what was found, with what to leave out."""
@@ -224,9 +227,9 @@ class Giveaways:
             label = f"the label {parts.roles.label!r}"
             named[label] = parts.label
             if self.positive is not None:
-                chosen = np.empty(len(parts.label), dtype=object)
-                chosen[:] = ["yes" if v == self.positive else "no" for v in parts.label.tolist()]
-                named[label + _POSITIVE] = chosen
+                named[label + _POSITIVE] = np.array(
+                    ["yes" if v == self.positive else "no" for v in parts.label.tolist()]
+                )
         return named
 
     def _target(self, name: str, labels: NDArray[Any]) -> Floats:
@@ -255,7 +258,7 @@ def warn_of_giveaways(
     positive: Any = None,
     passed_over: Collection[str] = (),
 ) -> None:
-    """Warn of the feature columns of a whole table that tell its groups or label.
+    """Warn of the feature columns of a whole table that determine its groups or label.
 
     Parameters
     ----------
@@ -273,7 +276,7 @@ def warn_of_giveaways(
     >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     warn_of_giveaways(split_table(table, roles))
     >>> print(caught[0].message)  # doctest: +ELLIPSIS
-    the label 'hired' can be told without error from feature columns: 'work' (the same in ...
+    the label 'hired' can be read without error from feature columns: 'work' (the same in ...
     """
     finder = Giveaways(categorical=categorical, positive=positive, passed_over=passed_over)
     finder.update(parts)
@@ -286,7 +289,7 @@ def _advice(target: str, features: Mapping[str, str]) -> AdviceWarning:
     start = (
         f"{target} determines feature columns: {how}"
         if one_way
-        else f"{target} can be told without error from feature columns: {how}"
+        else f"{target} can be read without error from feature columns: {how}"
     )
     why = (
         "A classifier may then read the label instead of predicting it."

@@ -40,7 +40,7 @@ def check_levels(
     min_groups : int
         The fewest groups there may be.
     known : sequence of labels
-        Those of `levels` that earlier rows had: what is doubtful about them alone was told then.
+        Those of `levels` that earlier rows had: warnings about these alone were given then.
     combined : bool
         Whether labels are combinations of labels, which are numerous by nature.
     """
@@ -51,11 +51,11 @@ def check_levels(
             f"{column} has {found}; at least {min_groups} groups are needed for a comparison."
         )
     check_alike(column, levels, known=known)
-    told = set(map(label_key, known))
+    old = set(map(label_key, known))
     blank = [
         label
         for label in levels
-        if isinstance(label, str) and not label.strip() and label_key(label) not in told
+        if isinstance(label, str) and not label.strip() and label_key(label) not in old
     ]
     if blank:
         warn_caller(
@@ -89,8 +89,8 @@ def check_alike(column: str, levels: Sequence[Any], *, known: Sequence[Any] = ()
         )
 
 
-def _alike(levels: Sequence[Any], told: set[Any]) -> list[Any]:
-    """Return the first labels, not all of them told, that look the same; none as a rule."""
+def _alike(levels: Sequence[Any], old: set[Any]) -> list[Any]:
+    """Return the first labels that look the same and are not all old; empty without any."""
     seen: dict[str, list[Any]] = {}
     for label in levels:
         for look in _looks(label):
@@ -99,7 +99,7 @@ def _alike(levels: Sequence[Any], told: set[Any]) -> list[Any]:
         (
             labels
             for labels in seen.values()
-            if len(labels) > 1 and not told.issuperset(map(label_key, labels))
+            if len(labels) > 1 and not old.issuperset(map(label_key, labels))
         ),
         [],
     )

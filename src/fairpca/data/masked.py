@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpca.data.row_numbers import first_row
+
 __all__ = ["is_masked", "masked_as_none", "without_mask"]
 
 
@@ -35,7 +37,8 @@ def without_mask(values: Any, name: str) -> Any:
     if rows.size:
         raise ValueError(
             f"{name} has {rows.size} masked value{'s' if rows.size > 1 else ''} (first in row "
-            f"{rows[0]}). What is masked is missing: fill it in, or drop those rows."
+            f"{rows[0] + first_row()}, counted from 0). What is masked is missing: fill it in, or "
+            "drop those rows."
         )
     return np.ma.getdata(values) if isinstance(values, np.ma.MaskedArray) else values
 

@@ -1,6 +1,6 @@
 """The papers' train/test protocol: split i permutes the rows with seed i, 70 % are for training.
 
-Features are standardised with the training part: (x − mean) / sd, with the population sd (ddof 0)
+Features are standardized with the training part: (x − mean) / sd, with the population sd (ddof 0)
 and sd 0 replaced by 1. Labels and sensitive features are never scaled.
 """
 

@@ -27,8 +27,8 @@ MOST_VALUES = 4096
 """The most source values that are remembered; of more, a source on a scale keeps ends of runs."""
 
 HOPELESS = 100.0
-"""Where the target's values can be dealt out in more than exp(this) ways, and chance is not all but
-ruled out, the relation is given up."""
+"""A relation is given up where the target's values can be dealt out in more than exp(this) ways,
+and the bound on chance is still above exp(−this / 4)."""
 
 Floats = NDArray[np.float64]
 
@@ -139,7 +139,7 @@ class Relation:
             self._give_up()
 
     def _thin(self) -> None:
-        """Keep the ends of each run of one class, of too many runs in one sense every other one.
+        """Keep the two ends of each run of one class; of too many runs in a row, every other one.
 
         The rows of what is left out go to what is kept before it.
         """

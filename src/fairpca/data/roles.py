@@ -24,7 +24,7 @@ from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.arrow_types import check_flat
 from fairpca.data.columns import numbers
 from fairpca.data.disguises import is_number
-from fairpca.data.groups import Label
+from fairpca.data.labels import Label, object_array
 from fairpca.data.source import check_columns
 
 __all__ = [
@@ -363,8 +363,7 @@ def _attribute(table: pa.Table, name: str, edges: Mapping[str, tuple[float, ...]
 
 
 def _objects(column: pa.ChunkedArray) -> NDArray[Any]:
-    values = np.empty(len(column), dtype=object)
-    values[:] = column.to_pylist()
+    values = object_array(column.to_pylist())
     missing: list[Label] = [v is None or v != v for v in values.tolist()]
     values[np.array(missing, dtype=bool)] = None
     return values

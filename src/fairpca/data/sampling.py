@@ -1,4 +1,4 @@
-"""Rows in parts that hold every group in proportion: folds, and samples of at most so many rows."""
+"""Rows in parts that hold every group in proportion: folds, and samples of a given size."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def group_folds(
         cells = np.zeros(n, dtype=np.intp)
     seed = 0 if random_state is None else random_state
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-    with warnings.catch_warnings():  # what a small group means for the result is told there
+    with warnings.catch_warnings():  # the caller reports what a small group means
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         yield from folds.split(np.zeros(n), cells)
 
@@ -93,7 +93,7 @@ def compared_sample(
     ----------
     groups : Groups
     n_rows : int
-        At most so many, in random order, with every group (of each label) in proportion.
+        At most this many, in random order, with every group (of each label) in proportion.
     random_state : int
     criterion, y, pos_label
         As of `compared_within`.

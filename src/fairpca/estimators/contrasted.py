@@ -28,10 +28,6 @@ class ContrastedProjection(SummaryProjection):
 
     pos_label: Any
 
-    def _way(self) -> str:
-        """Say which parameter of its own would leave more directions; nothing where none would."""
-        return ""
-
     def _ways(self, seen: SummarisedRows) -> str:
         levels = (len(seen.moments.levels(name)) for name in seen.attributes)
         return ways_to_keep_more(levels, own=self._way())

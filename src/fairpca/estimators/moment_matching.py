@@ -120,7 +120,7 @@ class MomentMatchingPCA(SubspaceRemoval):
     group best is another question: see :class:`fairpca.MultigroupPCA`.
 
     Components follow the data's units, as in any PCA: where one column's variance exceeds all
-    others' and it differs between the groups, removing it leaves almost nothing. Standardise
+    others' and it differs between the groups, removing it leaves almost nothing. Standardize
     columns of unlike units first.
 
     Weights act as repetitions do. Multiplying all by a constant changes nothing but the n − 1 of

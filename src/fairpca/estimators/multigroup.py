@@ -61,7 +61,7 @@ class MultigroupPCA(BalancedProjection):
         that reach this share of the variance; None keeps all.
     center : bool, default=True
         Take rows about the weighted mean of all rows, labelled or not. With False, Gram matrices
-        are about zero and `mean_` is zero. Columns are never scaled: standardise them beforehand
+        are about zero and `mean_` is zero. Columns are never scaled: standardize them beforehand
         if their units should not matter.
     solver : {"auto", "brent", "frank_wolfe", "sdp"}, default="auto"
         "auto" is this library's solver. The others are the paper's, for comparison: root finding on

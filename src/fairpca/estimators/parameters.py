@@ -53,7 +53,7 @@ def check_n_components(value: Any) -> int | float | None:
 
 
 def check_columns_suffice(n_components: Any, n_features: int) -> None:
-    """Raise ValueError if X can never have so many components, however many rows may come."""
+    """Raise ValueError if X has fewer columns than components, which no further row changes."""
     if is_count(n_components) and n_components > n_features:
         raise ValueError(
             f"n_components={n_components} is more than the {n_features} columns of X. Ask for at "

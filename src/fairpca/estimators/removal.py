@@ -78,10 +78,6 @@ class SubspaceRemoval(LinearProjection):
 
     n_components: int | float | None
 
-    def _way(self) -> str:
-        """Say which parameter of its own would leave more directions; nothing where none would."""
-        return ""
-
     def _keep(
         self,
         rows: CheckedRows,

@@ -80,11 +80,11 @@ def unpack_state(
         )
     check_same("parameters", values["parameters"], _described(estimator))
     estimator._reset()
-    estimator.__dict__.update(_living(decode(values["state"], lambda name: arrays[name])))
+    estimator.__dict__.update(_restored(decode(values["state"], lambda name: arrays[name])))
 
 
 def check_same(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise CheckpointError, naming what differs, unless a fit goes on with what it began with."""
+    """Raise CheckpointError if a checkpoint and the fit that resumes it differ, naming in what."""
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if names:
         changes = "; ".join(f"{n} was {before.get(n)}, now {now.get(n)}" for n in names)
@@ -118,21 +118,21 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _living(value: Any) -> Any:
+def _restored(value: Any) -> Any:
     """Undo `_plain`."""
     if isinstance(value, tuple | list):
-        return type(value)(_living(v) for v in value)
+        return type(value)(_restored(v) for v in value)
     if not isinstance(value, dict):
         return value
     if set(value) != {"is a", "fields"}:
-        return {k: _living(v) for k, v in value.items()}
+        return {k: _restored(v) for k, v in value.items()}
     kind, fields = value["is a"], value["fields"]
     if kind == "dtype":
         return np.dtype(fields)
     if kind in _PARTS:
         part: Any = object.__new__(_PARTS[kind])
         for name, field in fields.items():
-            object.__setattr__(part, name, _living(field))
+            object.__setattr__(part, name, _restored(field))
         return part
     generators = {"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
     if kind not in generators:

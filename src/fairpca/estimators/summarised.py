@@ -37,7 +37,7 @@ _OF_COLUMNS = ("n_features_in_", "feature_names_in_")
 
 
 class TooManyGroupsError(ValueError):
-    """A method has more groups than it is made for: no further row can mend it."""
+    """A method has more groups than it is made for: no further row helps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +255,7 @@ class SummaryProjection(LinearProjection):
             raise ValueError(f"the summary has no attributes {unknown}; it has {known}.")
         if self.combine_attributes == "intersection" and len(names) > 1:
             raise ValueError(
-                f"the summary keeps {list(names)} apart: summarise their combination as one "
+                f"the summary keeps {list(names)} apart: summarize their combination as one "
                 "attribute, or use combine_attributes='separate'."
             )
         self.n_features_in_ = summary.n_features

@@ -52,7 +52,7 @@ class WorstGroupPCA(BalancedProjection):
         "nash" maximises the product of the groups' kept variances.
     center : bool, default=True
         Take rows about the weighted mean of all rows, labelled or not. With False, Gram matrices
-        are about zero and `mean_` is zero. Columns are never scaled: standardise them beforehand
+        are about zero and `mean_` is zero. Columns are never scaled: standardize them beforehand
         if their units should not matter.
     solver : {"auto", "sdp", "multiplicative_weights"}, default="auto"
         "auto" is this library's solver. The others are the published ones, for comparison: a

@@ -57,7 +57,7 @@ class Part:
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Standardised with the training part.
+        Standardized with the training part.
     y : ndarray of int, shape (n_samples,)
         1 for the positive label.
     s : ndarray of bool, shape (n_samples,)

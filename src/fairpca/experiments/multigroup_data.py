@@ -1,6 +1,6 @@
 """The data sets of the multigroup paper that can be had, prepared as it says.
 
-Sensitive column and label are removed, text columns one-hot, and every column is standardised over
+Sensitive column and label are removed, text columns one-hot, and every column is standardized over
 all rows; constant columns are left out. Heart, credit and COMPAS are read from the data
 folder.
 """
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Table:
-    """Standardised rows, and each row's group.
+    """Standardized rows, and each row's group.
 
     Parameters
     ----------

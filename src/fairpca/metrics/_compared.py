@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Groups, Label, factorize
-from fairpca.metrics._inputs import checked_groups, checked_labels, checked_rows, checked_weights
+from fairpca.metrics._inputs import checked_groups, checked_labels, checked_rows, weight_shares
 
 __all__ = ["ComparedRows", "compared_rows"]
 
@@ -61,7 +61,7 @@ def compared_rows(
     """
     rows = checked_rows(Z)
     groups = checked_groups(sensitive_features, Z, rows.shape[0])
-    weight = checked_weights(sample_weight, Z, rows.shape[0])
+    weight = weight_shares(sample_weight, Z, rows.shape[0])
     levels: tuple[Label | None, ...] = (None,)
     codes = np.zeros(rows.shape[0], dtype=np.intp)
     if strata is not None:

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight, check_array
+from sklearn.utils.validation import check_array
 
 from fairpca.data.frames import frame_names
-from fairpca.data.groups import Groups, align_to_index, encode_groups, label_codes
+from fairpca.data.groups import Groups, encode_groups, label_codes
 from fairpca.data.labels import object_array
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
+from fairpca.data.weights import checked_weights
 
 __all__ = [
     "check_same_names",
@@ -20,7 +21,7 @@ __all__ = [
     "checked_labels",
     "checked_loadings",
     "checked_rows",
-    "checked_weights",
+    "weight_shares",
 ]
 
 
@@ -108,26 +109,15 @@ def checked_labels(y: Any, Z: Any, n_samples: int, name: str) -> NDArray[Any]:
     return plain
 
 
-def checked_weights(sample_weight: Any, Z: Any, n_samples: int) -> NDArray[np.float64] | None:
-    """Return weights of Z's rows as shares of the largest, matched by index; None without any.
+def weight_shares(sample_weight: Any, Z: Any, n_samples: int) -> NDArray[np.float64] | None:
+    """Return weights of Z's rows as shares of the largest, so that their sum cannot overflow.
 
-    Raises
-    ------
-    ValueError
-        If the length is another one, or weights are negative, not finite, or all zero.
+    None without weights; errors are those of `checked_weights`.
     """
     if sample_weight is None:
         return None
-    weights: NDArray[np.float64] = _check_sample_weight(
-        align_to_index(sample_weight, index_of(Z), "sample_weight"),
-        np.broadcast_to(0.0, (n_samples, 1)),
-        dtype=np.float64,
-        ensure_non_negative=True,
-    )
-    largest = float(weights.max())
-    if not largest > 0:
-        raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
-    shares: NDArray[np.float64] = weights / largest  # their sum must not overflow
+    weights = checked_weights(sample_weight, n_samples, index_of(Z))
+    shares: NDArray[np.float64] = weights / weights.max()
     return shares
 
 

@@ -85,7 +85,7 @@ def downstream(
         Of the test rows; the classifier never sees them.
     classifier : {"kernel_svm", "linear_svm", "mlp", "logistic"} or classifier
         The published ones: SVC(C=1, gamma=1), LinearSVC(C=1), MLP with hidden layers of 10 and 5;
-        or logistic regression on standardised columns; or any scikit-learn classifier.
+        or logistic regression on standardized columns; or any scikit-learn classifier.
     pos_label : hashable, optional
         The favourable class; the last of the sorted labels by default.
     random_state : int or None

@@ -40,7 +40,7 @@ Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 _SHUFFLED = 1 << 21
-"""So many shuffled labels are held at once."""
+"""Shuffled labels held at once."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def attribute_leakage(
         One or several attributes with any number of levels; each is attacked by itself.
     strata : array-like or Series of shape (n_samples,), optional
         Attack the rows of each value by themselves, such as the label under equalized odds, and
-        average the scores over the values: what can be told beyond the stratum. For equal
+        average the scores over the values: what can be predicted beyond the stratum. For equal
         opportunity give the rows of positive label alone.
     sample_weight : array-like of shape (n_samples,), optional
         Non-negative weights, in training and in scores; rows of weight 0 do not take part. The
@@ -128,7 +128,7 @@ def attribute_leakage(
     Raises
     ------
     ValueError
-        If a group has only one row (in a stratum): it cannot be both learnt and tested.
+        If a group has only one row (in a stratum): it cannot be both learned and tested.
 
     Notes
     -----
@@ -158,7 +158,7 @@ def attribute_leakage(
     parts = compared_rows(Z, sensitive_features, strata, sample_weight)
     seed = int(np.random.default_rng(random_state).integers(2**31 - 1))
     n_samples = sum(part.groups.n_samples for part in parts)
-    attackers(classifiers, seed, (1, 1))  # unknown names are told before anything is computed
+    attackers(classifiers, seed, (1, 1))  # refuses unknown names before anything is computed
     scores: dict[str, dict[str, LeakageScore]] = {}
     for r, attribute in enumerate(parts[0].groups.attributes):
         n_folds = min(_folds(part.groups.attributes[r], cv, part) for part in parts)
@@ -181,7 +181,7 @@ def attribute_leakage(
 
 @dataclass(frozen=True, eq=False)
 class _Attack:
-    """Rows of one stratum, the attribute that is told, and the folds."""
+    """Rows of one stratum, the attribute to be predicted, and the folds."""
 
     part: ComparedRows
     attribute: Attribute
@@ -301,7 +301,7 @@ def _folds(attribute: Attribute, cv: int, part: ComparedRows) -> int:
     if count < 2:
         raise ValueError(
             f"group {level!r} of {attribute.name!r} has one row{where}, which cannot be both "
-            "learnt and tested: merge it with another group or leave it out."
+            "learned and tested: merge it with another group or leave it out."
         )
     if count < cv:
         warn_caller(
@@ -316,7 +316,7 @@ def linear_probe_unfairness(Z: Any, sensitive_features: Any) -> float:
 
     sup over thresholds t of |P(wᵀz ≤ t | a) − P(wᵀz ≤ t | b)|, the Kolmogorov–Smirnov distance
     of the probe's score between two groups. The directions w tried are that of logistic regression
-    of the group on standardised Z (groups weighted equally) and those along which the groups'
+    of the group on standardized Z (groups weighted equally) and those along which the groups'
     variances differ most. More than two groups, or several attributes: the largest over all pairs
     of groups.
 
@@ -381,7 +381,7 @@ def _unlike_spreads(rows: NDArray[np.float64], member: NDArray[np.bool_]) -> NDA
     """
     inside, outside = (np.atleast_2d(np.cov(rows[m].T, ddof=0)) for m in (member, ~member))
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(rows.T, ddof=0)))
-    real = values > 1e-12 * max(values[-1], 1.0)  # columns are standardised
+    real = values > 1e-12 * max(values[-1], 1.0)  # columns are standardized
     whitened = vectors[:, real] / np.sqrt(values[real])
     directions: NDArray[np.float64] = (
         whitened @ np.linalg.eigh(whitened.T @ (inside - outside) @ whitened)[1]

@@ -100,7 +100,7 @@ def mmd_permutation_test(
     bandwidth : "median" or float
         σ; the median is over the rows in use, of all groups.
     max_samples : int, optional
-        Use at most so many rows, drawn from every combination of groups (and stratum) in
+        Use at most this many rows, drawn from every combination of groups (and stratum) in
         proportion (at least two of each where it has them). The test stays valid but loses power;
         `n_samples` of the result says how many were used. 30,000 rows and 1,000 permutations take
         about 15 s on one core.

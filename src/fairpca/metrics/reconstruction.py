@@ -13,12 +13,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight
 
-from fairpca.data.groups import align_to_index
 from fairpca.data.masked import without_mask
 from fairpca.data.matrix import index_of, power_of_two
 from fairpca.data.warn import warn_caller
+from fairpca.data.weights import checked_weights
 from fairpca.metrics._inputs import checked_groups, checked_loadings, checked_rows
 from fairpca.metrics.group_measure import GroupMeasure
 
@@ -286,8 +285,7 @@ def _measure(
     groups = checked_groups(sensitive_features, X, n)
     weights = np.ones(n)
     if sample_weight is not None:
-        aligned = align_to_index(sample_weight, index_of(X), "sample_weight")
-        weights = _check_sample_weight(aligned, rows, dtype=np.float64, ensure_non_negative=True)
+        weights = checked_weights(sample_weight, n, index_of(X))
     dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
     centred = dense - _centre(mean, components, dense, weights)
     roots = np.sqrt(weights)

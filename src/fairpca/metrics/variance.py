@@ -9,7 +9,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from fairpca.data.matrix import power_of_two
-from fairpca.metrics._inputs import checked_loadings, checked_rows, checked_weights
+from fairpca.metrics._inputs import checked_loadings, checked_rows, weight_shares
 
 __all__ = ["PafoGaps", "communalities", "explained_variance_ratio", "pafo_gaps"]
 
@@ -92,7 +92,7 @@ def _dense(rows: Any) -> NDArray[np.float64]:
 
 def _shares(sample_weight: Any, X: Any, rows: Any) -> NDArray[np.float64]:
     """Return each row's share of the weight, which is 1/n without weights."""
-    weights = checked_weights(sample_weight, X, rows.shape[0])
+    weights = weight_shares(sample_weight, X, rows.shape[0])
     if weights is None:
         return np.full(rows.shape[0], 1.0 / rows.shape[0])
     shares: NDArray[np.float64] = weights / weights.sum()

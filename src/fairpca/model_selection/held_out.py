@@ -1,4 +1,4 @@
-"""The rows of one fold as the target takes them: what is compared, and learnt from."""
+"""The rows of one fold as the target takes them: those compared, and those learned from."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fairpca.data.criterion import CRITERIA
 from fairpca.data.groups import Groups
+from fairpca.data.labels import object_array
 from fairpca.data.plain_output import giving_arrays
 from fairpca.data.sampling import compared_sample
 from fairpca.estimators.moment_matching import MomentMatchingPCA
@@ -87,14 +88,14 @@ class Ruler:
             seen = HeldOut(
                 model,
                 self._judged(self.test, Z, names, sampled=self.how.by_criterion),
-                None if Z_train is None else self._learnt(Z_train, names),
+                None if Z_train is None else self._learned(Z_train, names),
                 self._projected,
                 self.how,
             )
             terms.update(target.value(seen))
         return {"": math.fsum(terms.values())} if target.added else terms
 
-    def _learnt(self, Z: NDArray[Any], names: Sequence[str]) -> JudgedRows:
+    def _learned(self, Z: NDArray[Any], names: Sequence[str]) -> JudgedRows:
         label_only = getattr(self.how.target, "needs_label", False)
         return self._judged(self.train, Z, () if label_only else names, sampled=True)
 
@@ -123,7 +124,7 @@ class Ruler:
         return JudgedRows(
             take_rows(sample.X, rows),
             Z[rows],
-            {a.name: _labels(a.levels)[a.codes[rows]] for a in attributes},
+            {a.name: object_array(a.levels)[a.codes[rows]] for a in attributes},
             take_rows(sample.y, rows),
             strata,
             take_rows(sample.sample_weight, rows),
@@ -144,9 +145,3 @@ def _alike(groups: Groups) -> list[tuple[str, ...]]:
     for attribute in groups.attributes:
         by_rows.setdefault((attribute.codes >= 0).tobytes(), []).append(attribute.name)
     return [tuple(names) for names in by_rows.values()]
-
-
-def _labels(levels: Sequence[Any]) -> NDArray[Any]:
-    labels = np.empty(len(levels), dtype=object)
-    labels[:] = levels
-    return labels

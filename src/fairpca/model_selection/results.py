@@ -1,4 +1,4 @@
-"""What cross-validation found, as a table in scikit-learn's form, and what has to be told of it."""
+"""What cross-validation found, as a table in scikit-learn's form, and the warnings it calls for."""
 
 from __future__ import annotations
 

@@ -10,13 +10,14 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight, _num_samples
+from sklearn.utils.validation import _num_samples
 
 from fairpca.data.dask_input import is_dask
 from fairpca.data.frames import without_stored_index
 from fairpca.data.groups import Groups, align_to_index, encode_groups, level_array
 from fairpca.data.masked import without_mask
 from fairpca.data.matrix import index_of
+from fairpca.data.weights import checked_weights
 
 __all__ = ["Floats", "Rows", "Sample", "gather_sample", "take_rows"]
 
@@ -112,12 +113,7 @@ def gather_sample(
     else:
         features = align_to_index(sensitive_features, index, "sensitive_features", labels=True)
     if sample_weight is not None:
-        sample_weight = _check_sample_weight(
-            align_to_index(sample_weight, index, "sample_weight"),
-            np.broadcast_to(0.0, (n, 1)),
-            dtype=np.float64,
-            ensure_non_negative=True,
-        )
+        sample_weight = checked_weights(sample_weight, n, index)
     if y is not None:
         y = align_to_index(y, index, "y")
         y = (  # in a list, 1 and "1" stay two labels

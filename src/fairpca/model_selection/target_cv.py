@@ -174,8 +174,8 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
     spread says.
 
     **What is not.** The best of many settings looks better than it is: with the limit met by a
-    hair, measure once more on rows that were not used here. And a reader with many more rows than
-    there are here may tell more.
+    hair, measure once more on rows that were not used here. And a classifier with many more rows
+    than there are here may tell the group better.
 
     A group with fewer than two rows in a fold leaves unfairness undefined there: the other folds
     decide, and a warning tells. A setting that cannot be fitted in some fold is not chosen.
@@ -439,7 +439,7 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
                 "names and values."
             )
         for setting in settings:
-            candidate(self.estimator, setting)  # unknown names are told before anything is computed
+            candidate(self.estimator, setting)  # refuses unknown names before anything is computed
         front, final = requests(self.estimator)
         seed = 0 if self.random_state is None else int(self.random_state)
         how = Judging(

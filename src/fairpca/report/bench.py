@@ -130,8 +130,8 @@ class Bench:
                 raise ValueError(fitted.problem)
             return replace(empty, problem=fitted.problem)
         remark = " ".join([*fitted.warnings, *_unproved(fitted.model)])
-        told = replace(empty, seconds=fitted.seconds, remark=remark)
-        return self._described(told, fitted.model, fitted.projections)
+        timed = replace(empty, seconds=fitted.seconds, remark=remark)
+        return self._described(timed, fitted.model, fitted.projections)
 
     @property
     def _transformed(self) -> tuple[NDArray[np.float64], ...]:
@@ -202,8 +202,8 @@ class Bench:
 
     def _criterion_options(self, method: Method) -> tuple[str, ...]:
         settings = self.settings
-        told = method is not PLAIN and "criterion" in method.parameters()
-        if settings.criterion == CRITERIA[0] or not told:
+        taken = method is not PLAIN and "criterion" in method.parameters()
+        if settings.criterion == CRITERIA[0] or not taken:
             return ()
         words: tuple[str, ...] = ("--criterion", settings.criterion)
         if settings.pos_label is not None:
@@ -228,8 +228,8 @@ class Bench:
         if not _orthonormal(components, X.shape[1]):
             share, remark = _share_of_coordinates(components, Z, X)
             remark = f"{result.remark} {remark}".strip()
-            told = replace(result, variance_ratio=share, remark=remark)
-            found = self._measured(told, Z, learned)
+            result = replace(result, variance_ratio=share, remark=remark)
+            found = self._measured(result, Z, learned)
             return replace(found, mmd_squared=np.nan, p_value=np.nan) if np.isnan(share) else found
         variance = explained_variance_ratio(X, components)
         blank: list[str] = []
@@ -253,7 +253,7 @@ class Bench:
     def _measured(
         self, result: MethodResult, Z: NDArray[np.float64], learned: list[NDArray[np.float64]]
     ) -> MethodResult:
-        """Add how the groups differ, how they can be told, and what a classifier makes of it."""
+        """Add how groups differ, how well they are predicted, and a classifier's results."""
         seed = self.settings.seed
         rows = Z[self.compared], {k: v[self.compared] for k, v in self.test.sensitive.items()}
         blank = list(result.blank)
@@ -346,7 +346,7 @@ class Bench:
 
 
 def _measure(blank: list[str], what: str, measure: Callable[[], T]) -> T | None:
-    """Return a measure, or None where these rows do not have what it needs; `blank` is told why."""
+    """Return a measure, or None where these rows lack what it needs; the reason goes to `blank`."""
     try:
         return measure()
     except ValueError as error:
@@ -356,8 +356,8 @@ def _measure(blank: list[str], what: str, measure: Callable[[], T]) -> T | None:
 
 def _unproved(model: Any) -> list[str]:
     """Say that the optimum is not proved; nothing where it is, or where there is none to prove."""
-    told = certificate(model)
-    return [f"Optimum {told}."] if told is not None and told.startswith("not") else []
+    proof = certificate(model)
+    return [f"Optimum {proof}."] if proof is not None and proof.startswith("not") else []
 
 
 def _share_of_coordinates(

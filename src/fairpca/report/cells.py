@@ -128,7 +128,7 @@ COLUMNS = (
     Column(
         "p_value",
         "p-value",
-        "How often groups drawn by lot differ as much. Small means the groups do differ.",
+        "How often randomly permuted groups differ as much. Small means the groups do differ.",
         lambda r: r.p_value,
         "{:.3f}",
         0,
@@ -159,9 +159,9 @@ COLUMNS = (
     Column(
         "leakage_p_value",
         "leakage p-value",
-        "How often groups drawn by lot would be told as well: the smallest over classifiers and "
-        "attributes, times their number. Small means that the group can be told, large that a "
-        "score above 0.50 may be chance.",
+        "How often randomly permuted groups would be predicted as well: the smallest over "
+        "classifiers and attributes, times their number. Small means that the group can be told, "
+        "large that a score above 0.50 may be chance.",
         lambda r: r.leakage_p_value,
         "{:.3f}",
         0,
@@ -283,7 +283,7 @@ def headlines(comparison: Comparison) -> list[str]:
     measured = [m for m in comparison.main if m.leakage]
     if len(comparison.group_counts) > 1 and measured:
         shown = ", ".join(f"{m.name} {m.worst_attribute}" for m in measured)
-        lines.append(f"The leakage shown is of the attribute that is told best: {shown}.")
+        lines.append(f"The leakage shown is of the attribute that is predicted best: {shown}.")
     lines += _blanks(comparison)
     if not math.isnan(comparison.majority_accuracy):
         lines.append(

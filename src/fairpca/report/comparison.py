@@ -131,7 +131,7 @@ def compare_parts(
     `arguments` are the table and roles as `fairpca fit` takes them, to show how to fit each method;
     `remarks` are notes on how the table was read; `progress` is told the share that is done and the
     method that comes next; `words` writes a warning for those who will read it. With several `jobs`
-    methods are fitted and measured in so many processes of one thread each.
+    methods are fitted and measured in this many processes of one thread each.
     """
     settings = settings or Settings()
     with collected_warnings(words) as notes:

@@ -209,7 +209,7 @@ def _leakage(comparison: Comparison) -> Panel:
         "leakage",
         "How well the group can be told",
         "Area under the ROC curve of classifiers that tell the group from the components, on rows "
-        "they were not trained on; of several attributes the one told best. Chance is 0.5."
+        "they were not trained on; of several attributes the one predicted best. Chance is 0.5."
         + within,
         [Plot("Bars of leakage by method and kind of classifier.", plots.leakage_bars(comparison))],
         sheets.leakage_sheet(comparison),

@@ -233,7 +233,7 @@ class MethodResult:
 
     @property
     def worst_attribute(self) -> str:
-        """The attribute that is told best from the components; empty where none was measured."""
+        """The attribute predicted best from the components; empty where none was measured."""
         best = {name: max(s.auc for s in scores.values()) for name, scores in self.leakage.items()}
         return max(best, key=best.__getitem__, default="")
 

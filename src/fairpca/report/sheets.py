@@ -85,8 +85,8 @@ def leakage_sheet(comparison: Comparison) -> Sheet:
         "Balanced accuracy and area under the ROC curve (AUC) of classifiers that tell the group "
         f"from the components{within}: mean ± standard deviation over folds of "
         f"{comparison.n_measured} held-out rows. Guessing has AUC 0.50 and balanced accuracy "
-        f"{levels or '0.50'}. The p-value is how often groups drawn by lot are told as well; of "
-        "several, the smallest has to be multiplied by their number",
+        f"{levels or '0.50'}. The p-value is how often randomly permuted groups are predicted as "
+        "well; of several, the smallest has to be multiplied by their number",
         ("method", "attribute", *headings),
         rows,
         n_words=2,

@@ -15,7 +15,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 __all__ = ["Fitted", "TookTooLong", "in_time", "timed_fit", "too_slow"]
 
 _IDLE_SECONDS = 300
-"""After so long without a call the process ends by itself."""
+"""Seconds without a call after which the process ends by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ def timed_fit(
     Returns
     -------
     Fitted
-        Whatever goes wrong is told there: a comparison of many methods goes on.
+        Whatever goes wrong is in `problem`: a comparison of many methods goes on.
 
     Examples
     --------
@@ -169,5 +169,5 @@ def _fit(model: Any, X: Any, y: Any, sensitive_features: Any, transform: Sequenc
             return Fitted(problem=str(error))
         except Exception as error:
             return Fitted(problem=f"{type(error).__name__}: {error}")
-    told = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
-    return Fitted(model, seconds, tuple(told), projections=projections)
+    texts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+    return Fitted(model, seconds, tuple(texts), projections=projections)

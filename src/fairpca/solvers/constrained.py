@@ -18,7 +18,7 @@ from fairpca.summaries.base import Floats, SymmetricForm
 __all__ = ["Constrained", "variance_rounding"]
 
 _RESOLVED = 1e6
-"""An eigenvalue so many times as large as rounding is right to six digits and more."""
+"""An eigenvalue this many times as large as its rounding is right to at least six digits."""
 
 _DENSE_UP_TO = 5000
 

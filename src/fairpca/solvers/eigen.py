@@ -143,10 +143,10 @@ def orthonormalize(vectors: Floats, *, against: Floats | None = None) -> Floats:
 
 
 def off_span(vectors: Floats, fixed: Floats) -> Floats:
-    """Return (I − UᵀU) V once more for an orthonormal V that is all but orthogonal to the rows U.
+    """Return (I − UᵀU) V for an orthonormal V that is orthogonal to the rows U up to rounding.
 
-    Until each product of U and V is rounding of its own terms: a small entry of V counts where
-    columns of X are measured in large units. Each step gains the digits of a double.
+    It is repeated until each product of U and V is rounding of its own terms: a small entry of V
+    counts where columns of X are measured in large units. Each step gains the digits of a double.
     """
     for _ in range(_MOST_STEPS):
         shadow = fixed @ vectors

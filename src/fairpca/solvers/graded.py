@@ -51,11 +51,13 @@ def graded_basis(vectors: Floats, rounding: Floats, given: Floats | None = None)
         longest = int(np.argmax(sizes))
         q = left[:, longest] / sizes[longest]
         q /= np.linalg.norm(q)
-        for _ in range(2):  # what was left of large entries is not orthogonal yet
+        for _ in range(2 if basis.size else 0):  # what was left of large entries is not orthogonal
             q -= basis @ (basis.T @ q)
             q /= np.linalg.norm(q)
         basis = np.column_stack([basis, q])
         left[:, longest] = 0.0
+        if not left.any():
+            break
         _take_off(q, left, doubt)
     return basis
 

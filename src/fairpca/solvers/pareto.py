@@ -136,5 +136,5 @@ def _common_descent(values: Floats, gradients: Floats) -> Floats:
     free = norms > 1e-9 * scale  # the others follow from pairs that are held
     units = rest[free] / norms[free, None]
     weights = simplex_quadratic(units @ units.T, np.zeros(len(units)))
-    # In units of the gradients, so that a stationary point is recognised by a short vector.
+    # In units of the gradients, so that a stationary point is recognized by a short vector.
     return np.asarray((weights @ units).reshape(shape) * min(1.0, float(norms[0] / scale[0])))

@@ -230,9 +230,10 @@ class GroupMoments(GroupSummary):
     def _terms(self, coefficients: Floats) -> list[tuple[float, Floats]]:
         """Scatters with the coefficients they get, zeros left out."""
         if self.resolution == "pooled":
-            if np.ptp(coefficients) > 1e-12 * np.abs(coefficients).max():
+            low, high = coefficients.min(), coefficients.max()
+            if high - low > 1e-12 * max(abs(low), abs(high)):
                 raise ValueError(
-                    "this summary holds only the pooled scatter; summarise with "
+                    "this summary holds only the pooled scatter; summarize with "
                     "resolution='cells' to tell groups' second moments apart."
                 )
             coefficients = coefficients[:1]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from fairpca.data.dask_input import Block, dask_module
@@ -21,12 +20,12 @@ from fairpca.data.groups import (
     Attribute,
     Groups,
     Label,
-    align_to_index,
     encode_groups,
     label_key,
 )
 from fairpca.data.groups import label_attribute as encode_label
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
+from fairpca.data.weights import checked_weights
 from fairpca.summaries.base import CellId, Floats, cell_id, split_into_cells
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.reduction import compute, local_reduce, tree_reduce
@@ -246,7 +245,9 @@ def check_block(
                 missing=rules.missing,
                 combine=rules.combine,
             )
-        weight = _check_weight(align_to_index(block.sample_weight, index, "sample_weight"), n)
+        weight = block.sample_weight
+        if weight is not None:
+            weight = checked_weights(weight, n, index, all_zero=True)
         stratum = encode_label(block.y, groups, index, part=True) if rules.labelled else None
     except (ValueError, TypeError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -265,17 +266,6 @@ def _check_matrix(X: Any, rules: BlockRules) -> Any:
     if X.shape[1] != rules.n_features:
         raise ValueError(f"X has {X.shape[1]} columns, not {rules.n_features}.")
     return X if X.dtype.kind in _REAL else X.astype(np.float64)
-
-
-def _check_weight(weight: Any, n: int) -> Floats | None:
-    if weight is None:
-        return None
-    w: NDArray[np.float64] = np.asarray(weight, dtype=np.float64)
-    if w.shape != (n,):
-        raise ValueError(f"sample_weight has shape {w.shape}, not ({n},).")
-    if not np.isfinite(w).all() or (w < 0).any():
-        raise ValueError("sample_weight has negative, infinite or missing values.")
-    return w
 
 
 def nonfinite_error(X: Any, rules: BlockRules, number: int) -> ValueError:

@@ -24,7 +24,7 @@ from fairpca.summaries.blocks import column_range, within_range
 __all__ = ["ROTATED_UP_TO", "GroupRows", "row_space", "rows_are_fewer", "unlike_columns"]
 
 ROTATED_UP_TO = 2500
-"""Rows."""
+"""Rows; with more, rotating them takes longer than working in the columns."""
 
 _FORM_UP_TO = 5000
 _UNLIKE, _ROUNDING = 1e6, 1e-14
@@ -152,7 +152,7 @@ def unlike_columns(X: Any, names: Sequence[str] | None = None) -> str:
     wide, narrow = int(np.argmax(widths)), int(varied[np.argmin(widths[varied])])
     return (
         f"column {column_name(names, wide)} of X varies {widths[wide] / widths[narrow]:.2g} "
-        f"times as widely as column {column_name(names, narrow)}: standardise the columns, for "
+        f"times as widely as column {column_name(names, narrow)}: standardize the columns, for "
         "example with sklearn.preprocessing.StandardScaler."
     )
 
@@ -168,7 +168,7 @@ def row_space(X: Any) -> tuple[Floats, Floats, Floats]:
     Returns
     -------
     coordinates : ndarray of shape (n_samples, n_samples)
-        The centred rows in the new basis; 0 along axes where only rounding is left of them.
+        The centered rows in the new basis; 0 along axes where only rounding is left of them.
     basis : ndarray of shape (n_features, n_samples)
         Orthonormal columns; ``X - origin`` is ``coordinates @ basis.T``.
     origin : ndarray of shape (n_features,)

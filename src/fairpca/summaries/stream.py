@@ -196,7 +196,7 @@ class SummaryStream:
 
 
 def most_cells(limit: int, n_features: int) -> int:
-    """Cells of which exact moments, a copy of them and two more matrices fit so many bytes."""
+    """Return for how many cells exact moments, a copy and two more matrices fit `limit` bytes."""
     return (limit // (8 * n_features**2) - 2) // 2
 
 

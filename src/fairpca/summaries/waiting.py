@@ -101,7 +101,7 @@ class WaitingRows:
         )
 
     def _with_room(self, n_rows: int, dtype: Any) -> tuple[NDArray[Any], NDArray[np.intp], Floats]:
-        """Return the arrays, or longer copies, for so many rows of this type."""
+        """Return the arrays, or longer copies that hold `n_rows` rows of this type."""
         dtype = np.result_type(self.X.dtype, dtype)
         if n_rows <= len(self.X) and dtype == self.X.dtype:
             return self.X, self.codes, self.weights

@@ -47,7 +47,7 @@ class ConvexMatchingPCA(ContrastedProjection):
         δ ≥ 0, units of X: how much of the mean difference may stay (before components are chosen
         from P); 0 removes it.
     mu : float, default=0.01
-        μ ≥ 0: weight of the covariance penalty, for standardised columns.
+        μ ≥ 0: weight of the covariance penalty, for standardized columns.
     penalty : {"sum", "max"}, default="sum"
         "sum" is the authors' programme, whose results are published: both A count, each φ as small
         as possible. "max" is the formula in their paper: the larger of the two counts, φ = ‖Q‖₂.
@@ -250,7 +250,7 @@ class ConvexMatchingPCA(ContrastedProjection):
         if np.sum(variances) <= _NO_VARIANCE * total:
             warn_caller(
                 f"{type(self).__name__}: the components hold no variance: with mu={self.mu:g} the "
-                "penalty outweighs all there is. Lower mu, or standardise the columns."
+                "penalty outweighs all there is. Lower mu, or standardize the columns."
             )
         self.converged_, self.reason_ = result.converged, result.reason
         self.n_iter_ = result.n_iter
@@ -261,7 +261,7 @@ class ConvexMatchingPCA(ContrastedProjection):
                 + (
                     "Raise max_iter or tol."
                     if self.objective_ >= 0
-                    else f"With mu={self.mu:g} the penalty outweighs the variance: standardise the "
+                    else f"With mu={self.mu:g} the penalty outweighs the variance: standardize the "
                     "columns, or lower mu."
                 ),
                 ConvergenceWarning,

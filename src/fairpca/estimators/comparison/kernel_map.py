@@ -103,13 +103,13 @@ class KernelMap(RowMap):
     def apply(self, X: Any) -> NDArray[Any]:
         """Map the rows of a checked array, in blocks; float32 in, float32 out."""
         Z = np.empty((X.shape[0], self.n_out), dtype=dtype_of(X))
-        function = self._linear() if self.kernel in WITH_FEATURES else self._kernelised
+        function = self._linear() if self.kernel in WITH_FEATURES else self._kernelized
         for rows, block in dense_blocks(X, len(self.points)):
             check_finite(block, self.names_in)
             Z[rows] = function(block)
         return Z
 
-    def _kernelised(self, X: NDArray[Any]) -> Floats:
+    def _kernelized(self, X: NDArray[Any]) -> Floats:
         K = kernel_matrix(X, self.points, self.kernel, self.options)
         values: Floats = K @ self.coefficients - self.offset
         return values
