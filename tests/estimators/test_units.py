@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
 from fairpca.comparison import INLP, LEACE, RLACE, CovarianceMatchingPCA
@@ -248,3 +249,48 @@ def test_lanczos_keeps_the_last_direction(n_components):
         )
         assert lanczos.n_components_ == dense.n_components_ == 6
         np.testing.assert_allclose(lanczos.explained_variance_, dense.explained_variance_)
+
+
+def test_a_column_that_differs_in_its_last_digits_is_not_read_by_least_squares_erasure():
+    """Read, it would be a perfect copy of the group, and its rounding would blow up the rest."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(60, 4)) @ rng.normal(size=(4, 8)), np.arange(60) % 3
+    X[group == 0] += rng.normal(size=8)
+    nearly = np.full((60, 1), -3.3e-7)
+    nearly[group == 0] += 4e-22
+    assert np.ptp(nearly) > 0
+    plain = LEACE(2).fit(X, sensitive_features=group)
+    wider = LEACE(2).fit(np.hstack([nearly, X]), sensitive_features=group)
+    np.testing.assert_allclose(wider.explained_variance_, plain.explained_variance_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["power", "moments", "sketch"])
+def test_components_without_variance_are_orthonormal_and_fair(solver):
+    rng = np.random.default_rng(1)
+    X, group = np.full((80, 6), 464.0), np.arange(80) % 5
+    X[:, [1, 3, 4, 5]] = rng.normal(size=(80, 4)) + rng.normal(size=(5, 4))[group]
+    model = StreamingMomentMatchingPCA(2, solver=solver, random_state=0)
+    with pytest.warns(UserWarning, match="hold no variance|directions"):
+        model.fit(X, sensitive_features=group)
+    V = model.components_
+    np.testing.assert_allclose(V @ V.T, np.eye(2), atol=1e-10)
+    assert np.abs(V @ model.unfair_subspace_.T).max() < 1e-10
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        CovarianceMatchingPCA(2, n_kept=3),
+        MomentMatchingPCA(2, n_unfair=1, difference="covariance"),
+        MomentMatchingPCA(2),
+        LEACE(2),
+    ],
+    ids=str,
+)
+def test_whole_weights_are_repetitions(estimator):
+    rng = np.random.default_rng(42)
+    X, group, weight = rng.random((15, 8)), np.arange(15) % 2, rng.integers(0, 5, 15)
+    weighted = clone(estimator).fit(X, sensitive_features=group, sample_weight=weight)
+    rows = np.repeat(np.arange(15), weight)
+    repeated = clone(estimator).fit(X[rows], sensitive_features=group[rows])
+    np.testing.assert_allclose(weighted.transform(X), repeated.transform(X), atol=1e-9)

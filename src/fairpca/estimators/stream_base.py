@@ -14,10 +14,11 @@ from fairpca.data.matrix import explain_nonfinite
 from fairpca.data.transaction import forget_fit
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, dtype_of
-from fairpca.estimators.stream_solution import solve_summary
+from fairpca.estimators.stream_solution import solve_summary, warn_of_rounding
 from fairpca.estimators.stream_start import check_stream_parameters, start_stream
 from fairpca.solvers.noisy_power import NoisyPower
 from fairpca.solvers.result import SolverResult
+from fairpca.solvers.room import ways_to_keep_more
 from fairpca.summaries.base import Floats
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
@@ -285,7 +286,11 @@ class StreamEstimator(LinearProjection):
     def _solve(self) -> None:
         stream = self._stream
         if isinstance(stream, NoisyPower):
-            self._store_solution(stream.first, stream.unfair, stream.result())
+            result = stream.result()
+            levels = (len(stream.first.levels(name)) for name in self._names_seen)
+            ways = ways_to_keep_more(levels, n_unfair=self.n_unfair)
+            warn_of_rounding(result, len(stream.unfair), ways)
+            self._store_solution(stream.first, stream.unfair, result)
             return
         summary = stream.current()
         solution = solve_summary(self, summary, self._names_seen, self._stratum)

@@ -23,7 +23,7 @@ from fairpca.summaries.sketch import GroupSketch
 if TYPE_CHECKING:
     from fairpca.estimators.stream_base import StreamEstimator
 
-__all__ = ["solve_summary"]
+__all__ = ["solve_summary", "warn_of_rounding"]
 
 _DENSE_UP_TO = {"moments": 500, "sketch": 64}
 
@@ -82,10 +82,15 @@ def solve_summary(
             "were found.",
             ConvergenceWarning,
         )
+    warn_of_rounding(result, len(unfair), ways)
+    return unfair, result
+
+
+def warn_of_rounding(result: SolverResult, removed: int, ways: str) -> None:
+    """Warn of components that hold no variance; see `warn_without_variance`."""
     variances = np.asarray(result.certificate["explained_variance"])
     empty = int(np.sum(variances <= result.certificate["variance_rounding"]))
-    warn_without_variance(empty, len(variances), len(unfair), ways)
-    return unfair, result
+    warn_without_variance(empty, len(variances), removed, ways)
 
 
 def _method(

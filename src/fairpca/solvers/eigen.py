@@ -133,13 +133,21 @@ def orthonormalize(vectors: Floats, *, against: Floats | None = None) -> Floats:
     """Return an orthonormal basis of the columns, made orthogonal to the rows of `against`.
 
     Projected and factorised twice, which leaves errors of the order of rounding
-    ("twice is enough", Giraud, Langou & Rozložník 2005).
+    ("twice is enough", Giraud, Langou & Rozložník 2005). Columns of which the rows leave nothing
+    are replaced by random ones.
     """
     fixed = np.zeros((0, len(vectors))) if against is None else against
+    basis = vectors
     for _ in range(2):
-        vectors = vectors - fixed.T @ (fixed @ vectors)
-        vectors = np.linalg.qr(vectors)[0]
-    return off_span(vectors, fixed)
+        basis = basis - fixed.T @ (fixed @ basis)
+        basis = np.linalg.qr(basis)[0]
+    basis = off_span(basis, fixed)
+    lost = np.einsum("ij,ij->j", basis, basis) < 0.5
+    if lost.any() and basis.shape[1] + len(fixed) <= len(basis):
+        order = np.argsort(lost, kind="stable")  # the others come first, and stay as they are
+        basis[:, lost] = np.random.default_rng(0).standard_normal((len(basis), int(lost.sum())))
+        basis[:, order] = orthonormalize(basis[:, order], against=against)
+    return basis
 
 
 def off_span(vectors: Floats, fixed: Floats) -> Floats:

@@ -18,7 +18,7 @@ from fairpca.solvers.constrained import variance_rounding
 from fairpca.solvers.eigen import dense_eigenpairs, orthonormalize
 from fairpca.solvers.moment_matching import Method, constrained_components, rank_floor
 from fairpca.solvers.result import SolverResult
-from fairpca.summaries.base import Floats, SymmetricForm
+from fairpca.summaries.base import Floats, Mask, SymmetricForm
 
 __all__ = ["erased_components", "least_squares_readers"]
 
@@ -26,7 +26,11 @@ _WELL_POSED = 1e8
 
 
 def least_squares_readers(
-    covariance: SymmetricForm, unfair: Floats, *, by_column: bool = True
+    covariance: SymmetricForm,
+    unfair: Floats,
+    *,
+    by_column: bool = True,
+    constant: Mask | None = None,
 ) -> tuple[Floats, Floats]:
     """Return F and a basis of the directions along which the data vary.
 
@@ -38,6 +42,8 @@ def least_squares_readers(
         U, orthonormal rows in the range of Σ.
     by_column : bool
         Whether columns have units of their own; those of rotated rows do not.
+    constant : ndarray of bool, shape (d,), optional
+        Columns that vary by rounding only, and are not read.
 
     Returns
     -------
@@ -51,6 +57,8 @@ def least_squares_readers(
     if not by_column:
         spread[:] = spread.max()
     spread[spread == 0] = np.inf
+    if constant is not None:
+        spread[constant] = np.inf
     matrix /= spread
     matrix /= spread[:, None]
     values, vectors = dense_eigenpairs(matrix, len(matrix))
@@ -83,6 +91,7 @@ def erased_components(
     *,
     oblique: bool = True,
     by_column: bool = True,
+    constant: Mask | None = None,
     method: Method = "dense",
     max_components: int | None = None,
     rng: np.random.Generator | None = None,
@@ -99,7 +108,7 @@ def erased_components(
         As in `constrained_components`.
     oblique : bool
         Whether to erase by the least change, or by the orthogonal projection.
-    by_column : bool
+    by_column, constant
         See `least_squares_readers`.
 
     Returns
@@ -113,7 +122,9 @@ def erased_components(
     """
     readers, span = unfair, None
     if oblique and len(unfair):
-        readers, span = least_squares_readers(covariance, unfair, by_column=by_column)
+        readers, span = least_squares_readers(
+            covariance, unfair, by_column=by_column, constant=constant
+        )
     erased = _Erased(covariance, unfair, readers)
     outside = orthonormalize(readers.T).T if len(readers) else readers  # r(x) − μ is ⟂ to them
     result = constrained_components(

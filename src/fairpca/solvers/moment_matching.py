@@ -242,9 +242,7 @@ def _mean_differences(
     differences = np.array([summary.mean(c.inside) - summary.mean(c.outside) for c in contrasts]).T
     weight = summary.weights.sum()
     variance = np.maximum(summary.within_diagonal(np.ones(len(summary.keys))), 0.0) / weight
-    mean = summary.mean(summary.everything)
     size = np.sqrt(variance + (summary.means**2).max(axis=0))
-    spread = np.sqrt(variance + ((summary.means - mean) ** 2).max(axis=0))
-    differences[spread <= 2 * _EPS * np.abs(summary.origin + mean)] = 0.0
+    differences[summary.constant_columns()] = 0.0
     n = summary.count(summary.everything)
     return differences, max(_RANK_TOLERANCE, n * _EPS) * size

@@ -19,13 +19,14 @@ from scipy.linalg import get_blas_funcs
 from fairpca.data.groups import Attribute, Groups
 from fairpca.data.matrix import sum_of_squares
 from fairpca.solvers.block_products import BlockProducts, orthonormal_columns, subtract_span
-from fairpca.solvers.eigen import off_span
+from fairpca.solvers.constrained import variance_rounding
+from fairpca.solvers.eigen import off_span, orthonormalize
 from fairpca.solvers.moment_matching import rank_floor, span_of_directions
 from fairpca.solvers.power_settings import Comparison, PowerSettings
 from fairpca.solvers.power_state import Phase, PowerState, contrast_key
 from fairpca.solvers.result import SolverResult
 from fairpca.solvers.room import check_enough_directions, ways_to_keep_more
-from fairpca.summaries.base import Cells, Floats, split_into_cells
+from fairpca.summaries.base import Cells, Floats, repetitions, split_into_cells
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.sketch import GroupSketch
 
@@ -144,6 +145,7 @@ class NoisyPower(PowerState):
         values = self.variances if len(self.variances) else np.full(k, np.nan)
         order = np.argsort(-values, kind="stable")
         V, values = V[:, order], values[order]
+        spread = np.sqrt(np.maximum(self.first.covariance().diagonal(), 0.0))
         violation = 0.0
         if len(self.unfair):
             violation = float(np.linalg.norm(self.unfair @ V, 2))
@@ -153,20 +155,26 @@ class NoisyPower(PowerState):
             n_iter=self.n_blocks,
             converged=self.phase == "ready",
             reason=self.progress(),
-            certificate={"constraint_violation": violation, "explained_variance": values},
+            certificate={
+                "constraint_violation": violation,
+                "explained_variance": values,
+                "variance_rounding": variance_rounding(V.astype(np.float64), spread),
+            },
         )
 
     def _components(self) -> NDArray[Any]:
         """Return the components as columns, in the order of the last block's variances."""
         assert self.V is not None  # noqa: S101 - callers look at `phase`
         V = _product(self.V, self._rotation().astype(self.dtype))
-        if len(self.unfair):
-            V = subtract_span(V, self.unfair)
         # QR may flip columns, never turn them: the order by variance stands.
-        columns: NDArray[Any] = orthonormal_columns(V)[0]
-        if len(self.unfair):  # in double precision: small entries in rows of large units count
-            columns = off_span(columns.astype(np.float64), self.unfair).astype(self.dtype)
-        return columns
+        if not len(self.unfair):
+            return np.asarray(orthonormal_columns(V)[0])
+        V = orthonormal_columns(subtract_span(V, self.unfair))[0].astype(np.float64)
+        # In double precision: small entries in rows of large units count.
+        V = off_span(V, self.unfair)
+        if np.any(np.einsum("ij,ij->j", V, V) < 0.5):  # nothing was left of a column
+            V = orthonormalize(V, against=self.unfair)
+        return np.asarray(V.astype(self.dtype))
 
     def _rotation(self) -> Floats:
         """Return what turns the iterate into the components, shape (width, n_components)."""
@@ -274,7 +282,7 @@ class NoisyPower(PowerState):
                 about = self._mean(contrast.reference, sums.origin)
             change = np.zeros((self.n_features, comparison.W.shape[1]), self.dtype, order="F")
             for side, sign in ((0, 1), (1, -1)):
-                n = int(sums.counts[side])
+                n = repetitions(int(sums.counts[side]), float(sums.weights[side]))
                 if n:  # covariances have n − 1 in the denominator
                     scale = sign * (n / (n - 1) if about is None and n > 1 else 1.0)
                     change += self.dtype.type(scale) * sums.moment(side, comparison.W, about)

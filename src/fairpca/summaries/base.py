@@ -34,12 +34,17 @@ __all__ = [
     "held_bytes",
     "levels_of",
     "merge_keys",
+    "repetitions",
     "shrunk",
     "split_into_cells",
 ]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+_LAST_DIGITS = 16 * float(np.finfo(np.float64).eps)
+"""A spread below this share of a column's values is rounding; larger, and more real differences
+between nearly equal values are passed over."""
 CellKey = tuple[Label | None, ...]
 CellId = tuple[tuple[bool, Label | None], ...]
 
@@ -124,6 +129,16 @@ class GroupSummary(ABC):
         mean: Floats = self.weights[cells] @ self.means[cells] / self.weights[cells].sum()
         return mean
 
+    def constant_columns(self) -> Mask:
+        """Which columns vary by no more than the last digits of their values, (n_features,)."""
+        mean = self.mean(self.everything)
+        within = self.within_diagonal(np.ones(len(self.keys))) / self.weights.sum()
+        between = ((self.means - mean) ** 2).max(axis=0)
+        constant: Mask = np.sqrt(np.maximum(within, 0.0) + between) <= (
+            _LAST_DIGITS * np.abs(self.origin + mean)
+        )
+        return constant
+
     def second_moment(self, cells: Mask, about: Floats, *, ddof: int = 0) -> QuadraticForm:
         """Second moment of the chosen cells' rows about a point, per unit of weight.
 
@@ -154,17 +169,24 @@ class GroupSummary(ABC):
     def own_covariance(self, cells: Mask, *, ddof: int = 1) -> QuadraticForm:
         """Covariance of the chosen cells' rows about their own mean, for comparing groups.
 
-        Whole weights count as repetitions in the n of n / (n − 1). Others are relative, and n
-        counts rows: weights that do not sum to a whole number of at least the rows.
+        With ``ddof=1`` multiplied by n / (n − 1), n as of `repetitions`.
         """
-        rows, weight = self.count(cells), float(self.weights[cells].sum())
-        repeated = weight if weight >= rows and weight.is_integer() else float(rows)
+        repeated = repetitions(self.count(cells), float(self.weights[cells].sum()))
         form = self.second_moment(cells, self.mean(cells))
         return form.scaled(repeated / (repeated - 1)) if ddof and repeated > 1 else form
 
     def covariance(self, *, ddof: int = 0) -> QuadraticForm:
         """Covariance of all rows (labelled or not) about their mean."""
         return self.second_moment(self.everything, self.mean(self.everything), ddof=ddof)
+
+
+def repetitions(n_rows: int, weight: float) -> float:
+    """Return the n of n − 1 for rows of a total weight.
+
+    Whole weights count as repetitions. Others are relative, and n counts rows: weights that do not
+    sum to a whole number of at least the rows.
+    """
+    return weight if weight >= n_rows and weight.is_integer() else float(n_rows)
 
 
 def held_bytes(values: Iterable[Any]) -> int:

@@ -162,6 +162,7 @@ class LEACE(ContrastedProjection):
             n_components,
             oblique=self.method == "oblique",
             by_column=seen.basis is None,
+            constant=moments.constant_columns() if seen.basis is None else None,
             method="lanczos" if few and moments.n_features > _DENSE_UP_TO else "dense",
             max_components=available,
         )
