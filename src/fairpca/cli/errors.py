@@ -79,8 +79,9 @@ def explain(error: BaseException, parameters: Collection[str] = ()) -> tuple[int
         package = (error.name or "").partition(".")[0]
         if package in MISSING_EXTRAS:
             return USAGE, missing_extra(package)
-    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-        return BAD_INPUT, str(error)
+    if isinstance(error, OSError):  # the system refused: no fault of this package
+        where = "" if error.filename is None else f"{error.filename}: "
+        return BAD_INPUT, str(error) if error.errno is None else f"{where}{error.strerror}."
     if isinstance(error, ValueError | TypeError) and _is_deliberate(error):
         return BAD_INPUT, worded(error, parameters)
     if isinstance(error, MemoryError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -85,7 +86,7 @@ def bundled(data: str | None, na_values: Sequence[str] | None = None) -> Dataset
 
     name = (data or DEFAULT_DATASET).replace("-", "_")
     known = {info.name: info for info in bundle.list_datasets()}
-    if name not in known or (data is not None and Path(data).exists()):
+    if name not in known or (data is not None and os.path.exists(data)):
         return None
     if na_values:
         raise typer.BadParameter("bundled data need none.", param_hint="--na-values")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -212,7 +213,7 @@ def check_distinct(output: Path, *inputs: str | Path, option: str = "--output") 
         If the output is one of the inputs.
     """
     for path in map(Path, inputs):
-        if path.exists() and output.exists() and path.samefile(output):
+        if os.path.exists(path) and os.path.exists(output) and path.samefile(output):
             raise typer.BadParameter(
                 f"{output} is also the input; give another name.", param_hint=option
             )

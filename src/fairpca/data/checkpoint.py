@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.output import write_bytes
+from fairpca.data.output import check_target, write_bytes
 from fairpca.data.warn import warn_caller
 
 __all__ = ["Checkpoint", "CheckpointError", "CheckpointFile"]
@@ -69,13 +70,16 @@ class CheckpointFile:
         ------
         CheckpointError
             If so: it would be overwritten, and deleted in the end.
+        OutputFileError
+            If no file can be put there.
         """
         for slot in self.slots:
-            if slot.exists() and not _is_ours(slot):
+            if os.path.exists(slot) and not _is_ours(slot):
                 raise CheckpointError(
                     f"{slot} is not a checkpoint of fairpca, and would be overwritten by one. Move "
                     "it, or choose another name for the checkpoint."
                 )
+            check_target(slot)
 
     def write(self, values: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write a checkpoint over the older of the two, or over a damaged one.

@@ -137,12 +137,14 @@ class NumberProfile:
 
     def add(self, column: pa.Array, values: NDArray[np.float64]) -> None:
         """Add a block: the column as it is, and as float64, shape (n_rows,)."""
-        infinite = np.isinf(values)
-        if infinite.any() and not self.n_infinite:
-            self.first_infinite = self.n_rows + int(np.argmax(infinite)) + 1
-        self.n_infinite += int(np.count_nonzero(infinite))
-        self.n_missing += int(np.count_nonzero(np.isnan(values)))
-        known = values[np.isfinite(values)]
+        known = values
+        if values.size and not np.isfinite([values.min(), values.max()]).all():
+            infinite, missing = np.isinf(values), np.isnan(values)
+            if infinite.any() and not self.n_infinite:
+                self.first_infinite = self.n_rows + int(np.argmax(infinite)) + 1
+            self.n_infinite += int(np.count_nonzero(infinite))
+            self.n_missing += int(np.count_nonzero(missing))
+            known = values[~(infinite | missing)]
         if known.size:
             self.smallest = float(np.fmin(self.smallest, known.min()))
             self.largest = float(np.fmax(self.largest, known.max()))

@@ -376,7 +376,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not some.any():
             return
         with np.errstate(all="ignore"):  # check_scalable reports it
-            scaler = self._scaler(some).partial_fit(np.ascontiguousarray(values[:, some]))
+            known = values if some.all() else np.ascontiguousarray(values[:, some])
+            scaler = self._scaler(some).partial_fit(known)
         self.means_, self.variances_ = self.means_.copy(), self.variances_.copy()
         self.scales_, self.n_values_ = self.scales_.copy(), self.n_values_.copy()
         self.means_[some], self.variances_[some] = scaler.mean_, scaler.var_

@@ -7,6 +7,7 @@ does makes a method look better or worse than it is. Such columns are named, not
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from math import log
 from typing import Any
@@ -36,12 +37,12 @@ class _Pair:
 
     forward: Relation
     backward: Relation
-    gaps: Relation
-    """Whether it determines where the feature is missing."""
+    gaps: Relation | None = None
+    """Whether it determines where the feature is missing; None before the first gap."""
 
     @property
     def open(self) -> bool:
-        return self.by_value or self.gaps.holds
+        return self.by_value or self.gaps is None or self.gaps.holds
 
     @property
     def by_value(self) -> bool:
@@ -59,7 +60,7 @@ class _Pair:
             return "its ranges give it" if self.forward.in_ranges else "its values give it"
         if there[1]:
             return _FOLLOWS
-        if self.gaps.log_chance() < most:
+        if self.gaps is not None and self.gaps.log_chance() < most:
             return "where it is missing gives it"
         return ""
 
@@ -102,6 +103,7 @@ class Giveaways:
         self._columns: dict[str, _Column] = {}
         self._targets: dict[str, dict[Hashable, int] | None] = {}
         self._pairs: dict[tuple[str, str], _Pair] = {}
+        self._complete: dict[str, Relation] = {}  # as `gaps` of a feature without any
         self._empty_at_first: set[str] = set()
 
     def update(self, parts: TableParts) -> None:
@@ -140,6 +142,8 @@ class Giveaways:
         for name in block.column_names:
             if name not in self.passed_over:
                 self._compare(name, block[name], targets, sources)
+        for name, source in sources.items():
+            self._gaps_before(name).update_constant(source, 0.0)
 
     def _compare(
         self,
@@ -156,14 +160,16 @@ class Giveaways:
             self._columns[name] = _Column(kind)
             for target in targets:
                 self._pairs[name, target] = self._pair(name, target)
-                self._pairs[name, target].gaps.holds = name not in self._empty_at_first
             self.n_pairs += len(targets)
         pairs = {target: pair for target in targets if (pair := self._pairs.get((name, target)))}
         if not pairs:
             return
         has_gaps = count_missing(column) > 0
-        if not has_gaps:
-            for target, pair in pairs.items():
+        for target, pair in pairs.items():
+            if has_gaps and pair.gaps is None:
+                pair.gaps = deepcopy(self._gaps_before(target))
+                pair.gaps.holds &= name not in self._empty_at_first
+            elif not has_gaps and pair.gaps is not None:
                 pair.gaps.update_constant(sources[target], 0.0)
         if has_gaps or any(pair.by_value for pair in pairs.values()):
             self._compare_values(self._values(column, name), pairs, targets, sources)
@@ -185,7 +191,7 @@ class Giveaways:
             if ordered is not None:
                 pair.forward.update(ordered, targets[target])
             pair.backward.update(sources[target], values)
-            if gaps.any():
+            if pair.gaps is not None and gaps.any():
                 pair.gaps.update(sources[target], gaps)
 
     def _pair(self, name: str, target: str) -> _Pair:
@@ -194,8 +200,13 @@ class Giveaways:
         return _Pair(
             Relation(ordered_source=number, ordered_target=numeric_target),
             Relation(ordered_source=numeric_target, ordered_target=number),
-            Relation(ordered_source=numeric_target, ordered_target=False),
         )
+
+    def _gaps_before(self, target: str) -> Relation:
+        """Return what the rows before this block say of a feature that has had no gap."""
+        numeric = self._targets[target] is None
+        fresh = Relation(ordered_source=numeric, ordered_target=False)
+        return self._complete.setdefault(target, fresh)
 
     def _kind(self, column: pa.ChunkedArray, name: str) -> Kind | None:
         if name in self.categorical:
@@ -227,26 +238,31 @@ class Giveaways:
             label = f"the label {parts.roles.label!r}"
             named[label] = parts.label
             if self.positive is not None:
-                named[label + _POSITIVE] = np.array(
-                    ["yes" if v == self.positive else "no" for v in parts.label.tolist()]
-                )
+                values, indices = _distinct(parts.label)
+                whether = [*("yes" if v == self.positive else "no" for v in values), None]
+                named[label + _POSITIVE] = np.array(whether)[indices]
         return named
 
     def _target(self, name: str, labels: NDArray[Any]) -> Floats:
         """Return a group or label column as numbers on a scale, or as codes; NaN where missing."""
-        values = labels.tolist()
+        values, indices = _distinct(labels)
         if name not in self._targets:
-            scale = all(_is_number(value) for value in values if value is not None)
-            self._targets[name] = None if scale else {}
+            self._targets[name] = None if all(map(_is_number, values)) else {}
         codes = self._targets[name]
-        if codes is None and all(value is None or _is_number(value) for value in values):
-            return np.array([np.nan if value is None else value for value in values], dtype=float)
-        if codes is None:  # a later block holds text: the values so far cannot be compared with it
+        if codes is None and not all(map(_is_number, values)):
+            # this block holds text: the values so far cannot be compared with it
             self._pairs = {key: pair for key, pair in self._pairs.items() if key[1] != name}
             codes = self._targets[name] = {}
-        return _codes(values, codes)
+        found = np.array(values, dtype=np.float64) if codes is None else _codes(values, codes)
+        return np.append(found, np.nan)[indices]
 
 
+_ENCODED = (
+    pa.types.is_string,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+)
 _POSITIVE = " (positive or not)"
 _FOLLOWS = "follows from it"
 
@@ -299,6 +315,21 @@ def _advice(target: str, features: Mapping[str, str]) -> AdviceWarning:
     return AdviceWarning(
         f"{start}. {why} To leave them out: ", Setting("drop", tuple(features)), "."
     )
+
+
+def _distinct(labels: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
+    """Return the different labels, and each row's index among them, -1 where it has none."""
+    try:
+        encoded = pa.array(labels, from_pandas=False)
+        if not any(is_kind(encoded.type) for is_kind in _ENCODED):
+            raise TypeError(encoded.type)
+    except (pa.ArrowException, TypeError, OverflowError):  # mixed or other kinds: one by one
+        known: dict[Hashable, int] = {}
+        found = (-1 if v is None else known.setdefault(v, len(known)) for v in labels.tolist())
+        return list(known), np.fromiter(found, dtype=np.intp, count=len(labels))
+    encoded = encoded.dictionary_encode()
+    indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return encoded.dictionary.to_pylist(), indices.astype(np.intp)
 
 
 def _codes(values: list[Any], known: dict[Hashable, int]) -> Floats:

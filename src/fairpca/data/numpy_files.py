@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairpca.data.numpy_archives import DAMAGE, Archive, LazyColumns, read_header
+from fairpca.data.paths import check_readable
 from fairpca.data.source import BLOCK_ROWS, DataFileError, TableSource
 
 __all__ = ["map_array", "open_numpy"]
@@ -62,8 +63,7 @@ def map_array(path: Path) -> NDArray[Any]:
     FileNotFoundError
         If there is none.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file.")
+    check_readable(path)
     try:
         with path.open("rb") as file:
             read_header(file, path, path.stat().st_size)

@@ -22,6 +22,8 @@ _REASONS = {
     errno.EACCES: "no permission",
     errno.EPERM: "no permission",
     errno.EROFS: "the file system is read-only",
+    errno.ENAMETOOLONG: "the name is too long for a file",
+    errno.ENOTDIR: "a part of the path before it is a file, not a folder",
 }
 
 
@@ -38,11 +40,14 @@ def check_target(path: str | Path) -> Path:
         If the path is a folder, its folder does not exist, or one may not write there.
     """
     path = Path(path)
-    if path.is_dir():
-        raise OutputFileError(f"cannot write {path}: it is a folder; give a file name.")
+    with _explained(path):
+        if path.is_dir():
+            raise OutputFileError(f"cannot write {path}: it is a folder; give a file name.")
+        path.exists()  # raises where the name is too long
     folder = path.resolve().parent
     if not folder.is_dir():
-        raise OutputFileError(f"cannot write {path}: there is no folder {folder}.")
+        there = f"{folder} is no folder" if folder.exists() else f"there is no folder {folder}"
+        raise OutputFileError(f"cannot write {path}: {there}.")
     if not os.access(folder, os.W_OK):
         raise OutputFileError(f"cannot write {path}: no permission in {folder}.")
     return path

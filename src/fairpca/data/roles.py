@@ -21,10 +21,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, Setting
-from fairpca.data.arrow_types import check_flat
+from fairpca.data.arrow_types import check_flat, decoded, nan_as_null
 from fairpca.data.columns import numbers
 from fairpca.data.disguises import is_number
-from fairpca.data.labels import Label, object_array
+from fairpca.data.labels import object_array
 from fairpca.data.source import check_columns
 
 __all__ = [
@@ -231,7 +231,7 @@ def split_table(table: pa.Table, roles: Roles) -> TableParts:
     sensitive = {name: _attribute(table, name, roles.edges) for name in roles.sensitive}
     label = label_values(table, roles)
     if label is not None:
-        n_missing = sum(v is None for v in label)
+        n_missing = label.tolist().count(None)
         if n_missing:
             raise ValueError(
                 f"the label column {roles.label!r} has {n_missing} missing values. Fill them in or "
@@ -363,10 +363,7 @@ def _attribute(table: pa.Table, name: str, edges: Mapping[str, tuple[float, ...]
 
 
 def _objects(column: pa.ChunkedArray) -> NDArray[Any]:
-    values = object_array(column.to_pylist())
-    missing: list[Label] = [v is None or v != v for v in values.tolist()]
-    values[np.array(missing, dtype=bool)] = None
-    return values
+    return object_array(nan_as_null(decoded(column)).to_pylist())
 
 
 def _short(number: float) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 
 from fairpca.data.numpy_files import map_array
 from fairpca.data.parquet_folders import open_parquet_folder
+from fairpca.data.paths import check_readable
 from fairpca.data.row_source import (
     ArraySource,
     BlockStream,
@@ -147,10 +149,9 @@ def _open_path(path: str | Path, parts: tuple[Any, Any, Any], block_rows: int | 
         if part is not None and not _is_names(part):
             raise ValueError(f"{path}: give {name} as the name of a column of the file.")
     roles = ColumnRoles(*parts)
-    if Path(path).is_dir():
+    if os.path.isdir(path):
         return TableRows.over(open_parquet_folder(Path(path)), roles, block_rows=block_rows)
-    if not Path(path).exists():
-        raise FileNotFoundError(f"{path}: no such file or folder.")
+    check_readable(path)
     if suffix not in SUFFIXES:
         known = ", ".join([*SUFFIXES, ".zarr", ".h5", ".hdf5", ".h5ad"])
         raise ValueError(

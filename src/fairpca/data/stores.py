@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fairpca.data.paths import check_readable
 from fairpca.data.source import DataFileError
 from fairpca.data.sources import ArraySource
 
@@ -47,8 +49,8 @@ def open_store(
     """
     text, _, inner = str(path).partition("::")
     kind = "zarr" if Path(text).suffix.lower() == ".zarr" else "h5py"
-    if not Path(text).exists():
-        raise FileNotFoundError(f"{text}: no such store.")
+    if not os.path.isdir(text):  # a Zarr store is a folder
+        check_readable(text, "store")
     module = _imported(kind, text)
     try:
         store = module.open(text, mode="r") if kind == "zarr" else module.File(text, "r")

@@ -6,7 +6,6 @@ wherever a column is not a number. Parsing is pyarrow's and NumPy's; nothing her
 
 from __future__ import annotations
 
-import errno
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.arrow_files import open_arrow, open_parquet
 from fairpca.data.csv_files import open_csv
 from fairpca.data.numpy_files import open_numpy
+from fairpca.data.paths import check_readable
 from fairpca.data.sniffing import check_kind
 from fairpca.data.source import (
     ColumnNotFoundError,
@@ -91,7 +91,7 @@ def open_table(path: str | Path, *, na_values: Sequence[str] = ()) -> TableSourc
             "replace them there.",
         )
     opener = _OPENERS.get(path.suffix.lower())
-    _check_readable(path)
+    check_readable(path)
     if opener is None:
         known = f"Data files end in {', '.join(SUFFIXES)}"
         raise DataFileError(
@@ -124,22 +124,6 @@ def _hint(suffix: str) -> str:
     if suffix in (".txt", ".dat", ""):
         return "; if it is text with a header and separated by commas, name it .csv"
     return ""
-
-
-def _check_readable(path: Path) -> None:
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give one data file.")
-    try:
-        with path.open("rb"):
-            pass
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: no such file.") from None
-    except PermissionError:
-        raise PermissionError(f"{path}: no permission to read this file.") from None
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise FileNotFoundError(f"{path}: the link leads back to itself.") from None
 
 
 def _check_names(source: TableSource) -> None:

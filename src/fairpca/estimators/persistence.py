@@ -27,6 +27,7 @@ from fairpca._version import __version__
 from fairpca.data.encoder import TableEncoder
 from fairpca.data.encoder_state import check_encoder_state
 from fairpca.data.output import write_bytes
+from fairpca.data.paths import check_readable
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.model_checks import check_details, check_map, check_widths
 from fairpca.estimators.plain_values import decode, encode
@@ -159,15 +160,8 @@ def load_model(path: str | Path) -> Model:
         If it is no model file, is damaged, or is of a newer version.
     """
     path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give a model file.")
-    try:
-        with path.open("rb") as file:
-            content = file.read()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: no such model file.") from None
-    except PermissionError:
-        raise PermissionError(f"{path}: no permission to read this file.") from None
+    check_readable(path, "model file")
+    content = path.read_bytes()
     members = _members(content, path)
     header = _header(members, path)
     try:
