@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _TOGETHER = math.sqrt(2.0)
-"""How many times the mean over folds varies as much as their spread says, where folds vary together.
+"""How many times the mean varies as much as the folds' spread says, where folds vary together.
 
 A classifier of the group: of any two rows each helps to tell the group of the other, in two folds,
 so that chance counts twice. MMD²: the folds' projections share most rows, and small values have
