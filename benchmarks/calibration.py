@@ -164,6 +164,7 @@ def unlike(n: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
     X = rng.normal(size=(n, 6)) * [3, 2.5, 2, 1.5, 1, 1]
     X[:, 0] += 2 * (g == "b")
     X[:, 1] *= 1 + 0.6 * (g == "c")
+    X[:, 2] += 1.5 * (g == "c")
     return X, (X[:, 0] + X[:, 2] + 2 * rng.normal(size=n) > 0.5).astype(int), g
 
 

@@ -140,7 +140,7 @@ def test_equals_brute_force_over_the_grid(estimator, grid, target, limit):
         np.testing.assert_allclose(
             results[f"split{fold}_test_unfairness"], np.array(unfair)[:, fold].max(axis=1), **close
         )
-    expected = choose_setting(kept, unfair, limit)
+    expected = choose_setting(kept, unfair, limit, inflation=find_target(target).inflation)
     assert search.best_index_ == expected.index
     assert search.target_met_ == expected.met
 

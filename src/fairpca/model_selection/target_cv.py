@@ -169,9 +169,8 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
     one, and all of them must stay within the limit with their standard errors: the largest of them
     in each fold would be too large. Classifiers of the group learn from the training rows and one
     half of the held-out ones and are judged on the other half, both ways round: on training rows
-    alone, matching leaves nothing to learn, whatever it leaves on new rows. As any two rows then
-    help to judge each other in two folds, the standard error of leakage is √2 times what the folds'
-    spread says.
+    alone, matching leaves nothing to learn, whatever it leaves on new rows. Folds vary together in
+    MMD² and leakage, so their standard error is √2 times what the folds' spread says.
 
     **What is not.** The best of many settings looks better than it is: with the limit met by a
     hair, measure once more on rows that were not used here. And a classifier with many more rows
