@@ -151,7 +151,7 @@ def _open_path(path: str | Path, parts: tuple[Any, Any, Any], block_rows: int | 
     roles = ColumnRoles(*parts)
     if os.path.isdir(path):
         return TableRows.over(open_parquet_folder(Path(path)), roles, block_rows=block_rows)
-    check_readable(path)
+    check_readable(path, "file or folder")
     if suffix not in SUFFIXES:
         known = ", ".join([*SUFFIXES, ".zarr", ".h5", ".hdf5", ".h5ad"])
         raise ValueError(
