@@ -15,6 +15,7 @@ __all__ = ["faults"]
 
 EXACT_MEANS = {"MomentMatchingPCA", "StreamingMomentMatchingPCA", "LEACE", "CovarianceMatchingPCA"}
 UNLIKE_WHEN_WIDER = {
+    "DistributionMatchingPCA",
     *(
         "ParetoPCA",
         "BicriteriaPCA",
@@ -87,7 +88,7 @@ def _held(model: Any) -> np.ndarray:
 def _empty_below(case: Case) -> float:
     """Return the variance that rounding of the components may leave in one without any."""
     size = case.X.std(axis=0).max() + case.eps * np.abs(case.X).max()
-    return float((100 * case.eps * size) ** 2)
+    return float((1e4 * case.eps * size) ** 2)
 
 
 def _check_map(case: Case, model: Any, Z: np.ndarray) -> Iterator[str]:
@@ -145,7 +146,8 @@ def _check_variance(case: Case, model: Any, Z: np.ndarray) -> Iterator[str]:
 
 def _check_empty(case: Case, model: Any, Z: np.ndarray) -> Iterator[str]:
     removed = len(getattr(model, "unfair_subspace_", ()))
-    if removed and getattr(model, "strength", 1.0) == 1 and not _held(model).all():
+    single = case.eps > 1e-10  # float32 holds no variance below 1e-45
+    if removed and not single and getattr(model, "strength", 1.0) == 1 and not _held(model).all():
         yield f"components without variance, and no warning: {model.explained_variance_}"
 
 
@@ -159,7 +161,7 @@ def _contrast_gaps(case: Case, Z: np.ndarray) -> np.ndarray:
         inside = w[own] @ Z[rows][own] / w[own].sum()
         outside = w[~own] @ Z[rows][~own] / w[~own].sum()
         gaps.append(np.abs(inside - outside))
-    return np.max(gaps, axis=0)
+    return np.max(gaps, axis=0) if gaps else np.zeros(Z.shape[1])
 
 
 def _check_means(case: Case, model: Any, Z: np.ndarray) -> Iterator[str]:
@@ -176,7 +178,8 @@ def _check_means(case: Case, model: Any, Z: np.ndarray) -> Iterator[str]:
     spread = Z[rows].std(axis=0)
     noise = 0.0 if linear_kernel else _noise(case, model)
     gaps = _contrast_gaps(case, Z)
-    limit = (1e-6 + 1e3 * case.eps) * (spread + np.abs(Z[rows]).max(axis=0)) + noise
+    share = 1e-3 if linear_kernel else 1e-6  # beyond it a kernel is refused
+    limit = (share + 1e3 * case.eps) * (spread + np.abs(Z[rows]).max(axis=0)) + noise
     held = _held(model) & (spread**2 > _empty_below(case))
     if np.any((gaps > limit)[held]):
         yield f"gaps of group means {gaps} beside a spread of {spread}"
@@ -274,10 +277,14 @@ def _check_batches(case: Case, model: Any, Z: np.ndarray) -> Iterator[str]:
         return
     if case.name in SEVERAL_OPTIMA or getattr(model, "decay", 1.0) < 1:
         return
-    whole = replace(case, batches=1).fit()
+    try:
+        whole = replace(case, batches=1).fit()
+    except ValueError as error:
+        yield f"batches are taken, but not one call: {error}"
+        return
     own, new = (np.asarray(m.explained_variance_, dtype=float) for m in (model, whole))
     slack = (1e-5 + 1e3 * case.eps) * max(own.max(initial=0.0), 1e-300) + _empty_below(case)
     if getattr(model, "center", True) is False:  # then squares of all of X are summed
         slack += 1e4 * case.eps * np.square(case.X).sum(axis=1).max()
-    if own.shape != new.shape or np.abs(own.sum() - new.sum()) > slack:
+    if np.abs(own.sum() - new.sum()) > slack:  # components of rounding may be more or fewer
         yield f"batches give variances of {own}, one call {new}"
