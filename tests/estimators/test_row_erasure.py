@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.optimize
+from numpy.testing import assert_allclose
 from scipy.special import logsumexp
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Perceptron, SGDClassifier
 from sklearn.neighbors import KNeighborsClassifier
@@ -100,6 +102,20 @@ def test_weights_are_repetitions_and_labels_may_be_missing(estimator, rng):
     estimator.set_params(missing_groups="unlabelled").fit(more, sensitive_features=partly)
     assert estimator.n_samples_seen_ == 180
     estimator.set_params(missing_groups="error")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", [INLP(2, n_iterations=1), RLACE(2, rank=1)])
+def test_few_rows_of_unlike_weights_are_repetitions(estimator, rng):
+    """What is scaled for classifiers is scaled by the spread of the rows as weighed."""
+    X, groups, w = rng.random((15, 7)), np.arange(15) % 3, np.arange(15) % 5
+    X[:, 0] += 0.5 * groups
+    weighed = clone(estimator).fit(X, sensitive_features=groups, sample_weight=w)
+    repeated = clone(estimator).fit(
+        np.repeat(X, w, axis=0), sensitive_features=np.repeat(groups, w)
+    )
+    assert_allclose(weighed.components_, repeated.components_, atol=1e-8)
+    assert_allclose(weighed.unfair_subspace_, repeated.unfair_subspace_, atol=1e-8)
 
 
 def test_wide_rows():
@@ -266,7 +282,7 @@ def test_the_rank_needed_on_real_people():
         X,
         [Concept.of(name, np.arange(len(X)),
                     np.unique(compas.sensitive_features, return_inverse=True)[1], None)],
-        np.zeros((0, X.shape[1])), None, penalty=0.01, max_iter=1, tol=1e-3,
+        np.zeros((0, X.shape[1])), None, scale=1.0, penalty=0.01, max_iter=1, tol=1e-3,
     )  # fmt: skip
     assert np.asarray(plain.certificate["accuracies"])[0] > 0.6 > model.adversary_accuracy_[name]
 

@@ -32,6 +32,7 @@ def nullspace_projection(
     concepts: Sequence[Concept],
     make_reader: Callable[[Concept], Any],
     *,
+    spread: Floats,
     n_iterations: int,
     tol: float,
     weight: float = 1.0,
@@ -46,6 +47,8 @@ def nullspace_projection(
         What the classifiers tell apart; those above chance are removed together in each step.
     make_reader : callable
         Returns an unfitted classifier for a concept; fitted, it has ``coef_``.
+    spread : ndarray of shape (d,)
+        Standard deviations of the columns, which they are divided by for the classifiers.
     n_iterations : int
         Most steps.
     tol : float
@@ -61,7 +64,6 @@ def nullspace_projection(
         ``history``, balanced accuracies before each removal and after the last, shape
         (n_iter + 1, n_concepts).
     """
-    spread = np.sqrt(np.mean(X**2, axis=0))
     scale = np.where(spread > 0, spread, np.inf)  # constant columns have nothing to be read
     removed = np.zeros((0, X.shape[1]))
     history: list[list[float]] = []

@@ -103,6 +103,7 @@ def adversarial_erasure(
     differences: Floats,
     rank: int | None,
     *,
+    scale: float,
     penalty: float,
     max_iter: int,
     tol: float,
@@ -119,8 +120,10 @@ def adversarial_erasure(
         Orthonormal rows spanning the groups' mean differences.
     rank : int or None
         m; None or more than r is r: any further direction is worth nothing to the readers.
+    scale : float
+        Root of the mean variance of a column.
     penalty : float
-        λ, where the mean variance of a column is 1.
+        λ, where X is divided by `scale`.
     max_iter : int
         Most steps at each penalty.
     tol : float
@@ -135,7 +138,6 @@ def adversarial_erasure(
         ``accuracies`` of the readers of what is left; ``history``, penalty, g and tr(R − R²) of
         every evaluation, shape (n_iter, 3).
     """
-    scale = float(np.sqrt(np.mean(X**2)))
     game = _Game(X / (scale if scale > 0 else 1.0), concepts, penalty)
     m = len(differences) if rank is None else min(rank, len(differences))
     if m == len(differences):

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import has_fit_parameter
 
-from fairpca.estimators.comparison.row_erasure import RowErasure
+from fairpca.estimators.comparison.row_erasure import RowErasure, column_spread
 from fairpca.estimators.parameters import is_count
 from fairpca.estimators.removal import Summary
 from fairpca.solvers.inlp import nullspace_projection
@@ -161,6 +161,7 @@ class INLP(RowErasure):
             X,
             concepts,
             lambda concept: self._reader(X.shape[1], concept),
+            spread=column_spread(summary),
             n_iterations=int(self.n_iterations),
             tol=float(self.tol),
             weight=float(summary.moments.weights.sum()) if given else 1.0,

@@ -6,7 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairpca.estimators.comparison.row_erasure import RowErasure, mean_differences
+from fairpca.estimators.comparison.row_erasure import (
+    RowErasure,
+    column_spread,
+    mean_differences,
+)
 from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.estimators.removal import Summary
 from fairpca.solvers.readers import Concept
@@ -154,6 +158,7 @@ class RLACE(RowErasure):
             concepts,
             mean_differences(summary, contrasts),
             None if self.rank is None else int(self.rank),
+            scale=float(np.sqrt(np.mean(column_spread(summary) ** 2))),
             penalty=float(self.penalty),
             max_iter=int(self.max_iter),
             tol=float(self.tol),

@@ -132,6 +132,12 @@ def mean_differences(summary: Summary, contrasts: list[Contrast]) -> Floats:
     return span_of_directions(summary.moments, contrasts, ())
 
 
+def column_spread(summary: Summary) -> Floats:
+    """Return the standard deviation of each coordinate, rows weighed."""
+    spread: Floats = np.sqrt(np.maximum(summary.moments.covariance().diagonal(), 0.0))
+    return spread
+
+
 def _concepts(rows: CheckedRows) -> list[Concept]:
     """List what classifiers are to tell: each attribute, within each stratum."""
     concepts = []
