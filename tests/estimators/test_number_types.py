@@ -203,3 +203,43 @@ def test_sums_of_squares_and_what_is_said_of_them():
     assert "overflow float32" in told
     assert "astype(numpy.float64)" in told
     assert "astype" not in explain_nonfinite(np.ones((1, 1)), None)
+
+
+def tiny(factor):
+    rng = np.random.default_rng(3)
+    X, s = rng.normal(size=(40, 5)), np.arange(40) % 2
+    X[:, 0] += s
+    return X * factor, s
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_rows_whose_squares_underflow_are_refused(estimator):
+    """Also where `numpy.seterr` makes an error of underflow; ordinary numbers are not touched."""
+    X, s = tiny(1e-160)
+    with np.errstate(under="raise"), pytest.raises(ValueError, match="squares underflow float64"):
+        estimator(2).fit(X, sensitive_features=s)
+
+
+@pytest.mark.parametrize("solver", ["moments", "sketch", "power"])
+def test_streams_whose_squares_underflow_are_refused(solver):
+    X, s = tiny(1e-160)
+    settings = (
+        {"n_unfair_blocks": 2, "n_pca_blocks": 2, "block_size": 5} if solver == "power" else {}
+    )
+    model = StreamingMomentMatchingPCA(2, solver=solver, random_state=0, **settings)
+    with np.errstate(under="raise"):
+        for rows in np.array_split(np.arange(40), 4):
+            model.partial_fit(X[rows], sensitive_features=s[rows])
+        with pytest.raises(ValueError, match="squares underflow float64"):
+            model.components_  # noqa: B018
+
+
+@pytest.mark.parametrize("factor", [1e-15, 1e-140])
+def test_the_cosine_kernel_does_not_depend_on_the_units(factor):
+    (X, s), (ref, _) = tiny(factor), tiny(1.0)
+    own, other = (
+        KernelMeanMatchingPCA(2, kernel="cosine").fit(rows, sensitive_features=s)
+        for rows in (X, ref)
+    )
+    np.testing.assert_allclose(own.explained_variance_, other.explained_variance_, rtol=1e-9)
+    np.testing.assert_allclose(own.transform(X), other.transform(ref), atol=1e-9)

@@ -217,16 +217,17 @@ def check_no_underflow(X: Any, variance: float) -> None:
 
     Parameters
     ----------
-    X : ndarray or sparse array of shape (n_samples, n_features)
-        Finite data.
+    X : ndarray or sparse array of shape (n_samples, n_features), or None
+        Finite data; None where it is no longer held, and only its variance can tell.
     variance : float
         Its total variance as computed, squared units of X.
     """
     if variance > _TINY_VARIANCE:
         return
-    largest, smallest = X.max(), X.min()
-    varies = largest > smallest if scipy.sparse.issparse(X) else bool((X[:1] != X).any())
-    if varies and max(abs(float(largest)), abs(float(smallest))) > 0:
+    varies = variance > 0  # of a constant column nothing is left, not even rounding
+    if not varies and X is not None and X.shape[0]:
+        varies = X.max() > X.min() if scipy.sparse.issparse(X) else bool((X[:1] != X).any())
+    if varies:
         raise ValueError(
             "Input X varies by so little that its squares underflow float64 (total variance "
             f"{variance:.3g}). Rescale its columns, for example with "

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+
 __all__ = ["all_or_nothing", "fits_anew", "forget_fit"]
 
 P = ParamSpec("P")
@@ -19,13 +21,15 @@ def all_or_nothing(
     """Decorate a method that fits: when it raises, attributes are those from before the call.
 
     Attributes are put back, not copied: what they refer to must not be changed in place.
+    Numbers that underflow are 0 within, also where ``numpy.seterr`` would raise an error.
     """
 
     @wraps(method)
     def run(self: E, /, *args: P.args, **kwargs: P.kwargs) -> R:
         before = dict(vars(self))
         try:
-            return method(self, *args, **kwargs)
+            with np.errstate(under="ignore"):
+                return method(self, *args, **kwargs)
         except BaseException:
             self.__dict__ = before
             raise

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.data.matrix import check_no_underflow
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.cluster import ClusterRows
 from fairpca.estimators.parameters import CRITERIA, check_choice, check_n_components
 from fairpca.estimators.removal import warn_without_variance
 from fairpca.estimators.summarised import SummarisedRows, SummaryProjection
@@ -79,11 +77,8 @@ class ContrastedProjection(SummaryProjection):
         return n_components, min(limit, seen.moments.n_features) - removed
 
     def _total(self, seen: SummarisedRows) -> float:
-        """Return the variance of all columns together, once it is known not to underflow."""
-        total = seen.moments.covariance(ddof=1).trace()
-        if seen.rows.X.shape[0] and not isinstance(seen.rows, ClusterRows):
-            check_no_underflow(seen.rows.X, total)
-        return total
+        """Return the variance of all columns together."""
+        return seen.moments.covariance(ddof=1).trace()
 
     def _varied(
         self, seen: SummarisedRows, variances: Floats, rounding: Floats, removed: int

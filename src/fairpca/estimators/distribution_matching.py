@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.data.matrix import explain_nonfinite
+from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, as_generator
@@ -307,6 +307,7 @@ class DistributionMatchingPCA(LinearProjection):
         setup = MatchingSetup.of(rows)
         if setup is None:
             raise ValueError(explain_nonfinite(rows.X, self._names()))
+        check_no_underflow(rows.X, setup.moments.covariance().trace())
         return setup.narrowed(self._count(setup, rows))
 
     def _fit_setup(

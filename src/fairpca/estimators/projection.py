@@ -110,7 +110,7 @@ class AffineMap(RowMap):
         matrix = np.asarray(self.matrix, dtype=np.float64)
         shift = np.zeros(X.shape[1]) if self.before is None else self.before
         size = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
-        with np.errstate(over="ignore", invalid="ignore"):  # checked on the result
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # checked on the result
             for start in range(0, X.shape[0], size):
                 rows = X[start : start + size]
                 rows = rows.toarray() if scipy.sparse.issparse(rows) else rows

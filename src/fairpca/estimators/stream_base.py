@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from fairpca.data.array_library import to_numpy
 from fairpca.data.labels import Label, distinct_labels, level_array
-from fairpca.data.matrix import explain_nonfinite
+from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.transaction import forget_fit
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, dtype_of
@@ -283,16 +283,18 @@ class StreamEstimator(LinearProjection):
                 return f"sensitive_features column {name!r} has {found}"
         return None
 
+    @np.errstate(under="ignore")  # outside of `fit` too: components are worked out when asked for
     def _solve(self) -> None:
         stream = self._stream
+        summary = stream.first if isinstance(stream, NoisyPower) else stream.current()
+        check_no_underflow(None, summary.covariance().trace())
         if isinstance(stream, NoisyPower):
             result = stream.result()
-            levels = (len(stream.first.levels(name)) for name in self._names_seen)
+            levels = (len(summary.levels(name)) for name in self._names_seen)
             ways = ways_to_keep_more(levels, n_unfair=self.n_unfair)
             warn_of_rounding(result, len(stream.unfair), ways)
-            self._store_solution(stream.first, stream.unfair, result)
+            self._store_solution(summary, stream.unfair, result)
             return
-        summary = stream.current()
         solution = solve_summary(self, summary, self._names_seen, self._stratum)
         self._store_solution(summary, *solution)
 

@@ -16,11 +16,11 @@ from sklearn.exceptions import NotFittedError
 
 from fairpca.data.dask_input import is_dask
 from fairpca.data.groups import Groups, Label, level_array
-from fairpca.data.matrix import explain_nonfinite
+from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.estimators.base import CheckedRows, LinearProjection
-from fairpca.estimators.cluster import counted_rows, partitioned_rows
+from fairpca.estimators.cluster import ClusterRows, counted_rows, partitioned_rows
 from fairpca.estimators.parameters import (
     CRITERIA,
     check_columns_suffice,
@@ -316,6 +316,8 @@ class SummaryProjection(LinearProjection):
 
     def _finish(self, seen: SummarisedRows) -> Self:
         self._lacking = ""
+        X = None if isinstance(seen.rows, ClusterRows) else seen.rows.X
+        check_no_underflow(X, seen.moments.covariance().trace())
         self._solve(seen)
         return self._store_seen(seen)
 

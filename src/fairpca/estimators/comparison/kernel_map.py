@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import pairwise_kernels
-from sklearn.preprocessing import normalize
 
 from fairpca.data.matrix import explain_nonfinite
 from fairpca.estimators.base import dtype_of
@@ -56,7 +55,16 @@ def kernel_matrix(
 def kernel_features(X: NDArray[Any], kernel: str) -> Floats:
     """Return the rows whose inner products a kernel of `WITH_FEATURES` is, in float64."""
     rows = X.astype(np.float64)
-    return normalize(rows, copy=False) if kernel == "cosine" else rows
+    return _unit_rows(rows) if kernel == "cosine" else rows
+
+
+def _unit_rows(rows: Floats) -> Floats:
+    """Divide rows by their lengths, however small; rows of zeros stay."""
+    largest = np.abs(rows).max(axis=1)
+    rows = rows / np.where(largest > 0, largest, 1.0)[:, None]  # so that no square underflows
+    lengths = np.linalg.norm(rows, axis=1)
+    unit: Floats = rows / np.where(lengths > 0, lengths, 1.0)[:, None]
+    return unit
 
 
 def feature_directions(features: Floats, about: Floats, coefficients: Floats) -> Floats:
@@ -100,6 +108,7 @@ class KernelMap(RowMap):
         """Columns of the result."""
         return len(self.offset)
 
+    @np.errstate(under="ignore")
     def apply(self, X: Any) -> NDArray[Any]:
         """Map the rows of a checked array, in blocks; float32 in, float32 out."""
         Z = np.empty((X.shape[0], self.n_out), dtype=dtype_of(X))

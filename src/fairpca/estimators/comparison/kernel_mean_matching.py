@@ -389,6 +389,9 @@ class KernelMeanMatchingPCA(LinearProjection):
             return None, np.zeros(0)
         features = kernel_features(self.landmarks_, self.kernel)
         about = self.center * features.mean(axis=0)
+        if self.kernel == "linear":
+            deviations = features - features.mean(axis=0)
+            check_no_underflow(self.landmarks_, float(np.mean(np.square(deviations))))
         return features - about, about
 
     def _coordinates(
