@@ -107,3 +107,22 @@ def test_rows_split_by_another_attribute_are_refused(rng):
     stream.absorb(X, _groups(labels))
     with pytest.raises(ValueError, match="attributes"):
         stream.absorb(X, _groups(labels, "race"))
+
+
+@pytest.mark.parametrize("kind", ["moments", "sketch"])
+@pytest.mark.parametrize("decay", [1.0, 0.99])
+def test_copies_of_a_stream_go_on_by_themselves(rng, kind, decay):
+    """Two streams that go on from the same waiting rows do not write into each other's."""
+    X, labels = _data(rng, 40)
+    own = SummaryStream.into(_empty(kind), decay=decay)
+    _absorb_in(own, X[:24], labels[:24], [20, 4])  # with room for 16 more rows
+    other = own.copy()
+    for stream, rows in ((own, X[24:30]), (other, -X[24:30])):
+        _absorb_in(stream, rows, labels[24:30], [6])
+    alone = SummaryStream.into(_empty(kind), decay=decay)
+    _absorb_in(alone, X[:30], labels[:30], [20, 4, 6])
+    np.testing.assert_array_equal(own.current().means, alone.current().means)
+    _absorb_in(other, X[30:], labels[30:], [4, 6])
+    _absorb_in(own, X[30:], labels[30:], [4, 6])
+    _absorb_in(alone, X[30:], labels[30:], [4, 6])
+    np.testing.assert_array_equal(own.current().means, alone.current().means)

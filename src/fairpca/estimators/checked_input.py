@@ -148,6 +148,8 @@ class CheckedInput:
         combined = getattr(self, "combine_attributes", "separate") == "intersection"
         for name, found in levels.items():
             old = (known or {}).get(name, ())
+            if len(found) == len(old) >= min_groups:
+                continue  # nothing new
             if name == label:
                 check_alike("y", found, known=old)
             else:

@@ -18,7 +18,8 @@ __all__ = ["WaitingRows", "sum_of_squares"]
 class WaitingRows:
     """Rows in the order they came, in arrays that grow by doubling. An immutable value.
 
-    One with more rows shares the arrays: it writes only behind the rows that others know of.
+    One with more rows shares the arrays: it writes behind the rows that others know of, in places
+    that nobody has written in; of two that go on from the same rows, the second takes a copy.
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ class WaitingRows:
     X : ndarray of shape (capacity, n_features)
         The rows, dense, in their own precision; what follows them is of no meaning.
     codes : ndarray of int, shape (capacity,)
-        Each row's cell.
+        Each row's cell; −1 where no row has been written.
     weights : ndarray of shape (capacity,)
         Each row's weight.
     n_rows : int
@@ -103,12 +104,13 @@ class WaitingRows:
     def _with_room(self, n_rows: int, dtype: Any) -> tuple[NDArray[Any], NDArray[np.intp], Floats]:
         """Return the arrays, or longer copies that hold `n_rows` rows of this type."""
         dtype = np.result_type(self.X.dtype, dtype)
-        if n_rows <= len(self.X) and dtype == self.X.dtype:
+        free = np.all(self.codes[self.n_rows : self.n_rows + 1] < 0)
+        if free and n_rows <= len(self.X) and dtype == self.X.dtype:
             return self.X, self.codes, self.weights
         capacity = len(self.X) if n_rows <= len(self.X) else max(n_rows, 2 * len(self.X))
         grown = []
         for old, kind in ((self.X, dtype), (self.codes, np.intp), (self.weights, np.float64)):
-            new = np.zeros((capacity, *old.shape[1:]), kind)
+            new = np.full((capacity, *old.shape[1:]), -1 if kind is np.intp else 0, kind)
             new[: self.n_rows] = old[: self.n_rows]
             grown.append(new)
         return grown[0], grown[1], grown[2]
