@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -83,9 +83,10 @@ class WaitingRows:
         return WaitingRows(cells.attributes, keys, X, codes, weights, stop, self.age + age, squares)
 
     def cleared(self) -> WaitingRows:
-        """Return no rows, of the same type."""
-        none = WaitingRows.none(self.X.shape[1])
-        return replace(none, attributes=self.attributes, X=none.X.astype(self.X.dtype))
+        """Return no rows, of the same type and with as much room."""
+        n = len(self.X)
+        X, codes = np.zeros((n, self.X.shape[1]), self.X.dtype), np.full(n, -1, dtype=np.intp)
+        return WaitingRows(self.attributes, (), X, codes, np.zeros(n))
 
     def cells(self) -> Cells:
         """Return the rows split into cells; views, so use them before more rows come."""
@@ -110,9 +111,10 @@ class WaitingRows:
         capacity = len(self.X) if n_rows <= len(self.X) else max(n_rows, 2 * len(self.X))
         grown = []
         for old, kind in ((self.X, dtype), (self.codes, np.intp), (self.weights, np.float64)):
-            new = np.full((capacity, *old.shape[1:]), -1 if kind is np.intp else 0, kind)
+            new = np.zeros((capacity, *old.shape[1:]), kind)
             new[: self.n_rows] = old[: self.n_rows]
             grown.append(new)
+        grown[1][self.n_rows :] = -1
         return grown[0], grown[1], grown[2]
 
 
