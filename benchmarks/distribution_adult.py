@@ -21,8 +21,8 @@ from _machine import describe
 from numpy.typing import NDArray
 
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA
-from fairpca.data.presets import prepare
-from fairpca.data.protocol import paper_split, standardize
+from fairpca.datasets.presets import prepare
+from fairpca.datasets.protocol import paper_split, standardize
 from fairpca.metrics import mmd_squared
 
 HERE = Path(__file__).parent

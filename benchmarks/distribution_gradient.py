@@ -22,8 +22,8 @@ from _machine import describe
 from distribution_adult import adult
 from numpy.typing import NDArray
 
-from fairpca.solvers.mmd import exponent_tiles
-from fairpca.solvers.mmd_gradient import KernelDiscrepancy, merge_equal_rows
+from fairpca.solvers.distribution.gradient import KernelDiscrepancy, merge_equal_rows
+from fairpca.solvers.distribution.mmd import exponent_tiles
 
 HERE = Path(__file__).parent
 

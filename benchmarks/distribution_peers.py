@@ -43,9 +43,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairpca import DistributionMatchingPCA
 from fairpca.metrics import mmd_squared
-from fairpca.solvers.mmd_gradient import KernelDiscrepancy, merge_equal_rows
-from fairpca.solvers.mmd_matching import MatchingProblem, maximize_variance
-from fairpca.solvers.repms import RepmsConstants
+from fairpca.solvers.distribution.gradient import KernelDiscrepancy, merge_equal_rows
+from fairpca.solvers.distribution.local_search import MatchingProblem, maximize_variance
+from fairpca.solvers.distribution.repms import RepmsConstants
 
 HERE = Path(__file__).parent
 SHARED = Path(os.environ.get("FAIRPCA_SHARED", HERE.parents[1] / "shared"))

@@ -28,7 +28,7 @@ from fairpca import MomentMatchingPCA
 from fairpca.comparison import INLP, LEACE, RLACE
 from fairpca.datasets import load_adult, load_compas, load_german_credit
 from fairpca.metrics import attribute_leakage
-from fairpca.solvers.fantope import nearest_fantope_point
+from fairpca.solvers.numerics.fantope import nearest_fantope_point
 
 HERE = Path(__file__).parent
 Array = NDArray[np.float64]

@@ -25,7 +25,7 @@ from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
 from fairpca import MomentMatchingPCA
-from fairpca.experiments.faces import load_images
+from fairpca.experiments.papers.faces import load_images
 
 HERE = Path(__file__).parent
 SHARED = Path(os.environ.get("FAIRPCA_SHARED", HERE.parents[1] / "shared"))

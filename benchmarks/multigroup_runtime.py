@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 from _multigroup_common import machine, report, timed
 
-from fairpca.experiments.multigroup import RANK, seconds
-from fairpca.experiments.multigroup_data import DATASETS, Table, load_table
-from fairpca.experiments.published import published_cells
-from fairpca.experiments.store import Store, default_cache, default_data
-from fairpca.solvers.fair_pca_published import sdp_subspace
-from fairpca.solvers.multigroup import multigroup_vectors
-from fairpca.solvers.multigroup_published import brent_vector, sdp_vector
-from fairpca.solvers.worst_group import worst_group_subspace
+from fairpca.experiments.framework.published import published_cells
+from fairpca.experiments.framework.store import Store, default_cache, default_data
+from fairpca.experiments.papers.multigroup_data import DATASETS, Table, load_table
+from fairpca.experiments.papers.multigroup_tables import RANK, seconds
+from fairpca.solvers.balance.multigroup import multigroup_vectors
+from fairpca.solvers.balance.published_fair_pca import sdp_subspace
+from fairpca.solvers.balance.published_multigroup import brent_vector, sdp_vector
+from fairpca.solvers.balance.worst_group import worst_group_subspace
 
 SETS = DATASETS[:8]
 Row = dict[str, object]

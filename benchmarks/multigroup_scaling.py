@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from _multigroup_common import arguments, machine, report, timed
 
-from fairpca.solvers.multigroup import multigroup_vectors
+from fairpca.solvers.balance.multigroup import multigroup_vectors
 
 RANK = 8
 

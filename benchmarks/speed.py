@@ -25,8 +25,8 @@ from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
 from fairpca import MomentMatchingPCA
-from fairpca.data.presets import prepare
-from fairpca.data.protocol import paper_split, standardize
+from fairpca.datasets.presets import prepare
+from fairpca.datasets.protocol import paper_split, standardize
 
 RESULTS = Path(__file__).parent / "results"
 K = 10

@@ -24,8 +24,8 @@ from _machine import describe, peak_memory
 from threadpoolctl import threadpool_limits
 
 from fairpca import StreamingMomentMatchingPCA
-from fairpca.data.sources import as_row_source
-from fairpca.estimators.stream_fit import StreamProgress, fit_stream
+from fairpca.data.files.row_blocks import as_row_source
+from fairpca.estimators.families.stream_fit import StreamProgress, fit_stream
 
 D, GROUP_ROWS = 100, 100_000
 

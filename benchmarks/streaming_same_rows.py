@@ -21,7 +21,7 @@ from _machine import describe
 from threadpoolctl import threadpool_limits
 
 from fairpca import StreamingMomentMatchingPCA
-from fairpca.data.problems import PowerLawProblem
+from fairpca.datasets.problems import PowerLawProblem
 from fairpca.metrics import pafo_gaps
 
 

@@ -6,8 +6,8 @@ import warnings
 from pathlib import Path
 
 from fairpca import __version__
-from fairpca.experiments.levels import levels_page
-from fairpca.experiments.results import read_outcomes, results_page
+from fairpca.experiments.framework.results_page import read_outcomes, results_page
+from fairpca.experiments.papers.levels import levels_page
 
 # Small matrices are slower on many threads, and a gallery is all small matrices.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

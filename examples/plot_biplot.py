@@ -9,9 +9,9 @@ draw projected people and the columns that weigh most; the protected one is the 
 """
 
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA
-from fairpca.data.protocol import paper_split, standardize
 from fairpca.datasets import load_german_credit
-from fairpca.experiments.figures import biplot, boxes
+from fairpca.datasets.protocol import paper_split, standardize
+from fairpca.experiments.framework.figures import biplot, boxes
 from fairpca.metrics import communalities
 
 credit = load_german_credit(preset="mmd")

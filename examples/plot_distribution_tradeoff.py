@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA
-from fairpca.data.protocol import paper_split, standardize
 from fairpca.datasets import load_german_credit
+from fairpca.datasets.protocol import paper_split, standardize
 from fairpca.metrics import communalities, mmd_squared
 
 credit = load_german_credit()

@@ -16,8 +16,8 @@ from fairpca import MultigroupPCA
 from fairpca.comparison import BicriteriaPCA
 from fairpca.datasets import load_adult, load_compas
 from fairpca.metrics import marginal_loss
-from fairpca.report.plots import duality_gaps, loss_by_rank
-from fairpca.solvers.worst_group import worst_group_subspace
+from fairpca.report.page.plots import duality_gaps, loss_by_rank
+from fairpca.solvers.balance.worst_group import worst_group_subspace
 
 RANKS = range(1, 9)
 

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fairpca import StreamingMomentMatchingPCA
-from fairpca.data.problems import PowerLawProblem
+from fairpca.datasets.problems import PowerLawProblem
 from fairpca.theory import learning_curve, problem_constants, sample_complexity
 
 problem = PowerLawProblem.random(10, alpha=1.0, share=0.2, gap=2.0, seed=4)

@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fairpca import MomentMatchingPCA
-from fairpca.data.protocol import paper_split, standardize
 from fairpca.datasets import load_german_credit
+from fairpca.datasets.protocol import paper_split, standardize
 
 credit = load_german_credit()
 train, test = paper_split(len(credit.data), 0)

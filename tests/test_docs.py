@@ -53,7 +53,7 @@ def a_table_of_people():
 
 def a_fitted_model():
     """What a reader of the page about model files has at hand."""
-    from fairpca.data.encoder import TableEncoder
+    from fairpca.data.tables.encoder import TableEncoder
 
     known = a_table_of_people()
     encoder = TableEncoder().fit(known["table"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
-from fairpca.data.problems import PowerLawProblem
+from fairpca.datasets.problems import PowerLawProblem
 from fairpca.theory import (
     ProblemConstants,
     SamplePopulation,

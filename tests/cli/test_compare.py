@@ -14,11 +14,11 @@ import pyarrow.csv
 import pytest
 from tests.quick_attackers import whole_attackers
 
-from fairpca.data.tables import read_table
-from fairpca.estimators.methods import METHODS, method_named
-from fairpca.estimators.persistence import load_model
-from fairpca.estimators.registry import Facts
-from fairpca.report.timed_fit import timed_fit, too_slow
+from fairpca.data.files.opening import read_table
+from fairpca.methods.catalogue import METHODS, method_named
+from fairpca.methods.entry import Facts
+from fairpca.models.files import load_model
+from fairpca.report.comparing.timed_fit import timed_fit, too_slow
 
 EVIL = "<img src=x onerror=alert(1)>"
 SCRIPT = "</script><script>alert(2)</script>"
@@ -205,7 +205,7 @@ def test_numbers_are_those_of_the_measures(compared, people):
     from sklearn.model_selection import train_test_split
 
     from fairpca import MomentMatchingPCA
-    from fairpca.data.encoder import TableEncoder
+    from fairpca.data.tables.encoder import TableEncoder
     from fairpca.metrics import downstream, explained_variance_ratio, mmd_squared
 
     _, numbers, _ = compared
@@ -362,7 +362,7 @@ def test_what_takes_too_long_keeps_its_row(call, monkeypatch):
         return timed_fit(model, *rows, **options) if limit is None else too_slow(limit)
 
     with monkeypatch.context() as slow_machine:
-        slow_machine.setattr("fairpca.report.bench.timed_fit", fit)
+        slow_machine.setattr("fairpca.report.comparing.bench.timed_fit", fit)
         done = call("compare", "people.csv", *limited)
     assert limits == {"MomentMatchingPCA": None, "ParetoPCA": 7.0}  # the first is plain PCA
     assert done.exit_code == 0, done.stderr

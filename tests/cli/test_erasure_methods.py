@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fairpca.comparison
-from fairpca.data.encoder import TableEncoder
-from fairpca.estimators.persistence import load_model
+from fairpca.data.tables.encoder import TableEncoder
+from fairpca.models.files import load_model
 
 FEATURES = ["age", "height", "income", "job", "score"]
 ARGUMENTS = ["people.csv", "-s", "sex", "-d", "id", "-d", "hired", "-k", "2", "-o", "m.fairpca"]

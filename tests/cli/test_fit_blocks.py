@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fairpca.data import source
-from fairpca.estimators import stream_fit
-from fairpca.estimators.persistence import load_model
+from fairpca.data.files import table_source as source
+from fairpca.estimators.families import stream_fit
+from fairpca.models.files import load_model
 
 NAMED = ["people.csv", "-s", "sex", "-y", "hired", "-d", "id"]
 

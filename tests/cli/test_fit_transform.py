@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairpca import MomentMatchingPCA
-from fairpca.data import csv_files, source
-from fairpca.data.encoder import TableEncoder
-from fairpca.data.tables import read_table
-from fairpca.estimators import transform_file as transforming
-from fairpca.estimators.persistence import load_model, save_model
+from fairpca.data.files import csv_files
+from fairpca.data.files import table_source as source
+from fairpca.data.files.opening import read_table
+from fairpca.data.tables.encoder import TableEncoder
+from fairpca.models import apply as transforming
+from fairpca.models.files import load_model, save_model
 
 FEATURES = ["age", "height", "income", "job", "score"]
 

@@ -9,8 +9,7 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 from fairpca import MomentMatchingPCA
-from fairpca.data.tables import read_table
-from fairpca.estimators.persistence import load_model, save_model
+from fairpca.data.files.opening import read_table
 from fairpca.metrics import (
     downstream,
     explained_variance_ratio,
@@ -18,6 +17,7 @@ from fairpca.metrics import (
     median_bandwidth,
     mmd_squared,
 )
+from fairpca.models.files import load_model, save_model
 
 
 def test_numbers_are_those_of_the_measures(call, model, people):

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from fairpca import StreamingMomentMatchingPCA
 from fairpca.comparison import LEACE
-from fairpca.data import source as source_module
-from fairpca.data.encoded import EncodedTable
-from fairpca.data.encoder import TableEncoder
-from fairpca.data.roles import assign_roles, check_attributes, split_table
-from fairpca.data.tables import open_table
+from fairpca.data.files import table_source as source_module
+from fairpca.data.files.opening import open_table
+from fairpca.data.tables.encoded_blocks import EncodedTable
+from fairpca.data.tables.encoder import TableEncoder
+from fairpca.data.tables.roles import assign_roles, check_attributes, split_table
 
 N = 1000
 NAMES = [f"p{i}" for i in range(N)]
@@ -172,7 +172,7 @@ def test_group_columns_are_judged_alike(values, tmp_path, monkeypatch):
 
 
 def test_memory_does_not_grow_with_identifiers(monkeypatch):
-    monkeypatch.setattr("fairpca.data.column_profile.KEPT", 100)
+    monkeypatch.setattr("fairpca.data.tables.column_profile.KEPT", 100)
     ids = pa.table({"a": [f"n{i}" for i in range(5000)]})
     with pytest.raises(ValueError, match="more than 100 different values in 5000 rows"):
         TableEncoder(max_categories=60).fit_blocks(blocks_of(ids, 999))

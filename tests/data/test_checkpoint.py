@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairpca.data.checkpoint import CheckpointError, CheckpointFile
+from fairpca.data.files.checkpoint import CheckpointError, CheckpointFile
 
 
 def test_newest_of_two_is_read(tmp_path):

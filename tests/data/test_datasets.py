@@ -13,11 +13,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from fairpca.data import bundle
 from fairpca.data.groups import encode_groups
-from fairpca.data.presets import prepare
-from fairpca.data.recipes import RECIPES
-from fairpca.datasets import list_datasets, load_adult, load_compas, load_german_credit
+from fairpca.datasets import bundle, list_datasets, load_adult, load_compas, load_german_credit
+from fairpca.datasets.presets import prepare
+from fairpca.datasets.recipes import RECIPES
 
 LOADERS = {
     "german_credit": load_german_credit,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from fairpca.data.protocol import paper_split, standardize
+from fairpca.datasets.protocol import paper_split, standardize
 
 
 @pytest.mark.parametrize(

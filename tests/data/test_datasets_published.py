@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairpca.data.presets import prepare
-from fairpca.data.protocol import paper_split, standardize
+from fairpca.datasets.presets import prepare
+from fairpca.datasets.protocol import paper_split, standardize
 
 SHARED = Path(os.environ.get("FAIRPCA_SHARED", Path(__file__).parents[3] / "shared"))
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fairpca.data.encoder import TableEncoder, UnseenValues
-from fairpca.data.tables import open_table
+from fairpca.data.files.opening import open_table
+from fairpca.data.tables.encoder import TableEncoder, UnseenValues
 
 
 def people(n=200, seed=0):

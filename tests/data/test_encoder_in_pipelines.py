@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fairpca import MomentMatchingPCA
-from fairpca.data.encoder import TableEncoder
+from fairpca.data.tables.encoder import TableEncoder
 from fairpca.model_selection import FairnessTargetCV
 
 OWN_WAYS = {

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fairpca.data.encoder import TableEncoder
+from fairpca.data.files.opening import open_table
 from fairpca.data.frames import check_distinct_names, frame_names, without_stored_index
-from fairpca.data.tables import open_table
+from fairpca.data.tables.encoder import TableEncoder
 
 SHUFFLED = pd.DataFrame({"age": [20.0, 40.0, 60.0], "job": ["a", "b", "a"]}, index=[2, 0, 1])
 

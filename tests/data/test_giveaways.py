@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpca.data.advice import AdviceWarning
-from fairpca.data.giveaways import Giveaways, warn_of_giveaways
-from fairpca.data.relations import Relation, Sorted
-from fairpca.data.roles import assign_roles, split_table
+from fairpca.data.tables.giveaways import Giveaways, warn_of_giveaways
+from fairpca.data.tables.relations import Relation, Sorted
+from fairpca.data.tables.roles import assign_roles, split_table
 
 RNG = np.random.default_rng(0)
 N = 400

@@ -8,8 +8,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from fairpca.data.numpy_archives import Archive
-from fairpca.data.tables import DataFileError, open_table
+from fairpca.data.files.numpy_archives import Archive
+from fairpca.data.files.opening import DataFileError, open_table
 
 
 @pytest.fixture

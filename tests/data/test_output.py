@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fairpca.data.output import OutputFileError, atomic_path, check_target, write_bytes
-from fairpca.data.tables import read_table
-from fairpca.data.writing import OUTPUT_SUFFIXES, row_writer, write_table
+from fairpca.data.files.atomic import OutputFileError, atomic_path, check_target, write_bytes
+from fairpca.data.files.opening import read_table
+from fairpca.data.files.writing import OUTPUT_SUFFIXES, row_writer, write_table
 
 
 def names(folder):
@@ -56,8 +56,8 @@ def test_really_full_disk(tmp_path):
     """A limit on the size of files makes the system itself refuse to write more."""
     code = f"""
         import resource, pyarrow as pa, numpy as np
-        from fairpca.data.output import OutputFileError
-        from fairpca.data.writing import row_writer
+        from fairpca.data.files.atomic import OutputFileError
+        from fairpca.data.files.writing import row_writer
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
         rows = np.random.default_rng(0).normal(size=(20_000, 3))
         for suffix in {tuple(OUTPUT_SUFFIXES)!r}:
@@ -84,7 +84,7 @@ def test_really_full_disk(tmp_path):
 def test_ctrl_c_in_a_real_process(tmp_path):
     code = """
         import time
-        from fairpca.data.output import atomic_path
+        from fairpca.data.files.atomic import atomic_path
         with atomic_path("out.csv") as partial:
             partial.write_text("half of")
             print("writing", flush=True)

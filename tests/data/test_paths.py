@@ -4,12 +4,12 @@ import os
 
 import pytest
 
-from fairpca.data.checkpoint import CheckpointFile
-from fairpca.data.numpy_files import map_array
-from fairpca.data.output import OutputFileError, check_target
-from fairpca.data.sources import as_row_source
-from fairpca.data.tables import open_table
-from fairpca.estimators.persistence import load_model
+from fairpca.data.files.atomic import OutputFileError, check_target
+from fairpca.data.files.checkpoint import CheckpointFile
+from fairpca.data.files.numpy_files import map_array
+from fairpca.data.files.opening import open_table
+from fairpca.data.files.row_blocks import as_row_source
+from fairpca.models.files import load_model
 
 LONG = "x" * 300
 READERS = {

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fairpca.data.roles import assign_roles, check_attributes, parse_edges, split_table
+from fairpca.data.tables.roles import assign_roles, check_attributes, parse_edges, split_table
 
 TABLE = pa.table(
     {

@@ -14,9 +14,15 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca import StreamingMomentMatchingPCA
-from fairpca.data.images import ImageFolder
-from fairpca.data.sources import ArraySource, ColumnRoles, TableRows, as_row_source, prefetched
-from fairpca.data.tables import ColumnNotFoundError, open_table
+from fairpca.data.files.images import ImageFolder
+from fairpca.data.files.opening import ColumnNotFoundError, open_table
+from fairpca.data.files.row_blocks import (
+    ArraySource,
+    ColumnRoles,
+    TableRows,
+    as_row_source,
+    prefetched,
+)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairpca import StreamingMomentMatchingPCA
-from fairpca.data.sources import as_row_source
+from fairpca.data.files.row_blocks import as_row_source
 
 CODES = np.array([0, 1, -1, 2, 1, 0], dtype=np.int8)
 NAMES = ["b cell", "t cell", "é"]

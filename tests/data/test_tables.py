@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpca.data import csv_files
-from fairpca.data.tables import ColumnNotFoundError, DataFileError, open_table, read_table
+from fairpca.data.files import csv_files
+from fairpca.data.files.opening import ColumnNotFoundError, DataFileError, open_table, read_table
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 

@@ -17,7 +17,7 @@ import pytest
 import fairpca
 import fairpca.comparison
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA, StreamingMomentMatchingPCA
-from fairpca.data.encoder import TableEncoder
+from fairpca.data.tables.encoder import TableEncoder
 from fairpca.model_selection import FairnessTargetCV
 
 ESTIMATORS = [
@@ -264,7 +264,7 @@ def test_an_encoder_whose_fit_fails_is_as_before(method, table):
 
 
 def test_an_encoder_that_is_stopped_within_a_block_is_as_before(monkeypatch):
-    monkeypatch.setattr("fairpca.data.encoder.BATCH_ROWS", 2)
+    monkeypatch.setattr("fairpca.data.tables.encoder.BATCH_ROWS", 2)
     model = TableEncoder(missing="impute").fit({"age": [1.0, None, 4.0], "job": ["a", None, "b"]})
     learn = TableEncoder._learn_numbers
 

@@ -336,7 +336,7 @@ def test_published_solvers_warn_when_they_miss():
 
 
 def test_the_convex_extra_is_asked_for_by_name(monkeypatch):
-    import fairpca.solvers.convex as convex
+    import fairpca.solvers.numerics.modelling as convex
 
     def absent(name):
         raise ImportError(name)
@@ -373,7 +373,7 @@ def test_each_loss_is_best_at_its_own(loss):
 
 @BOTH
 def test_model_files_keep_everything_but_the_moments(estimator, tmp_path):
-    from fairpca.estimators.persistence import load_model, save_model
+    from fairpca.models.files import load_model, save_model
 
     X, g = data(n_groups=3)
     pca = estimator(2).fit(X, sensitive_features=g)

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from fairpca import WorstGroupPCA
 from fairpca.comparison import BicriteriaPCA, DisparityPenaltyPCA, MaxMinVariancePCA, ParetoPCA
 from fairpca.metrics import group_reconstruction_error, marginal_loss
-from fairpca.solvers.bicriteria import lewis_weights
+from fairpca.solvers.balance.bicriteria import lewis_weights
 from tests.estimators.support import groups_of, supplying_groups
 from tests.estimators.test_balanced import data, same_subspace
 

@@ -455,7 +455,7 @@ def test_nothing_larger_than_a_summary_leaves_a_block(name):
 
 def test_a_scheduler_is_told_how_large_summaries_are(table):
     from fairpca.data.groups import encode_groups
-    from fairpca.solvers.block_products import BlockProducts
+    from fairpca.solvers.streaming.block_products import BlockProducts
     from fairpca.summaries.moments import GroupMoments
     from fairpca.summaries.sketch import GroupSketch
 

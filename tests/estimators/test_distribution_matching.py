@@ -7,9 +7,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA
-from fairpca.estimators.persistence import load_model, save_model
 from fairpca.metrics import median_bandwidth, mmd_squared
-from fairpca.report.tradeoff import distribution_tradeoff, tradeoff_figure
+from fairpca.models.files import load_model, save_model
+from fairpca.report.page.tradeoff import distribution_tradeoff, tradeoff_figure
 
 
 def mixture(rng, n=150):

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 from fairpca import MomentMatchingPCA
-from fairpca.solvers.eigen import lanczos_eigenpairs
+from fairpca.solvers.numerics.eigen import lanczos_eigenpairs
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 import fairpca
 import fairpca.comparison
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA, StreamingMomentMatchingPCA, metrics
-from fairpca.data.encoder import TableEncoder
+from fairpca.data.files.row_blocks import ArraySource
 from fairpca.data.groups import encode_groups
-from fairpca.data.sources import ArraySource
+from fairpca.data.tables.encoder import TableEncoder
 from fairpca.model_selection import FairnessTargetCV
-from fairpca.report.comparison import compare
+from fairpca.report.comparing.comparison import compare
 
 N = 40
 RNG = np.random.default_rng(0)

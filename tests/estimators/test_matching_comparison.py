@@ -15,17 +15,17 @@ from sklearn.svm import SVC
 
 from fairpca import MomentMatchingPCA
 from fairpca.comparison import ConvexMatchingPCA, CovarianceMatchingPCA, KernelMeanMatchingPCA
-from fairpca.estimators.comparison import kernel_map
 from fairpca.estimators.comparison import kernel_mean_matching as kernel_module
-from fairpca.estimators.persistence import load_model, save_model
-from fairpca.experiments import moment_tables
-from fairpca.experiments.published import published_cells
+from fairpca.estimators.families import kernel_map
+from fairpca.experiments.framework.published import published_cells
+from fairpca.experiments.papers import moment_tables
 from fairpca.metrics import (
     downstream_published_train_on_test,
     explained_variance_ratio,
     median_bandwidth,
     mmd_squared,
 )
+from fairpca.models.files import load_model, save_model
 
 LINEAR = pytest.mark.parametrize("kind", [CovarianceMatchingPCA, ConvexMatchingPCA])
 ALL = pytest.mark.parametrize(

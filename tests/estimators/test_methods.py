@@ -9,15 +9,15 @@ import pytest
 
 import fairpca
 import fairpca.comparison
-from fairpca.estimators.methods import ALL, METHODS, PLAIN, chosen, method_named
-from fairpca.estimators.registry import Facts, Method, once, parse_setting
+from fairpca.methods.catalogue import ALL, METHODS, PLAIN, chosen, method_named
+from fairpca.methods.entry import Facts, Method, once, parse_setting
 
 FACTS = Facts(n_components=2, n_features=40, n_directions=30, n_contrasts=1, max_mmd=0.01)
 NAMES = [method.name for method in METHODS]
 
 
 def test_every_public_estimator_is_a_method():
-    """A class that lacks here needs one entry in `fairpca.estimators.methods`."""
+    """A class that lacks here needs one entry in `fairpca.methods.catalogue`."""
     public = {
         getattr(module, name)
         for module in (fairpca, fairpca.comparison)

@@ -429,7 +429,7 @@ def test_invariances(seed, m, levels, wide):
 )
 def test_published_explained_variance(load, m, published):
     """P1's Tables 2-4, %Var on the test parts, mean of ten splits, to the printed digit."""
-    from fairpca.data.protocol import paper_split, standardize
+    from fairpca.datasets.protocol import paper_split, standardize
 
     data = load(preset="streaming")
     shares = {2: [], 10: []}

@@ -19,10 +19,10 @@ from sklearn.linear_model import LogisticRegression
 import fairpca
 import fairpca.comparison
 from fairpca import MomentMatchingPCA
-from fairpca.data.encoder import TableEncoder
-from fairpca.estimators import persistence
-from fairpca.estimators.persistence import ModelFileError, load_model, save_model
-from fairpca.estimators.plain_values import decode, encode
+from fairpca.data.files.plain_values import decode, encode
+from fairpca.data.tables.encoder import TableEncoder
+from fairpca.models import files as persistence
+from fairpca.models.files import ModelFileError, load_model, save_model
 
 
 @pytest.fixture(scope="module")

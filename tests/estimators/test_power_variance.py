@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse
 
 from fairpca import StreamingMomentMatchingPCA
-from fairpca.data.sources import ArraySource
-from fairpca.estimators.stream_fit import fit_stream
+from fairpca.data.files.row_blocks import ArraySource
+from fairpca.estimators.families.stream_fit import fit_stream
 
 
 def noise(rng, n=600, d=150):

@@ -15,9 +15,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from fairpca import MomentMatchingPCA
 from fairpca.comparison import INLP, RLACE
 from fairpca.datasets import load_compas
-from fairpca.solvers.fantope import nearest_fantope_point
-from fairpca.solvers.readers import Concept
-from fairpca.solvers.rlace import _Game, adversarial_erasure
+from fairpca.solvers.erasure.classifiers import Concept
+from fairpca.solvers.erasure.rlace import _Game, adversarial_erasure
+from fairpca.solvers.numerics.fantope import nearest_fantope_point
 from tests.estimators.test_leace import between, draw
 
 

@@ -11,9 +11,9 @@ import scipy.sparse
 import fairpca
 import fairpca.comparison
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA, StreamingMomentMatchingPCA, metrics
-from fairpca.data.encoder import TableEncoder
 from fairpca.data.frames import dense_columns
 from fairpca.data.matrix import as_matrix
+from fairpca.data.tables.encoder import TableEncoder
 from fairpca.model_selection import FairnessTargetCV
 
 N = 60

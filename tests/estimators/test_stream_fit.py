@@ -16,10 +16,10 @@ import pytest
 import sklearn
 
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
-from fairpca.data.checkpoint import CheckpointError
-from fairpca.data.sources import ArraySource, as_row_source
-from fairpca.estimators import stream_fit
-from fairpca.estimators.stream_fit import fit_stream
+from fairpca.data.files.checkpoint import CheckpointError
+from fairpca.data.files.row_blocks import ArraySource, as_row_source
+from fairpca.estimators.families import stream_fit
+from fairpca.estimators.families.stream_fit import fit_stream
 from tests.estimators.test_streaming import make, projector
 
 POWER = {"solver": "power", "block_size": 150, "n_unfair_blocks": 3, "n_pca_blocks": 4}
@@ -177,8 +177,8 @@ def test_killed_process_resumes(people, tmp_path):
             f"""
             import time, numpy as np
             from fairpca import StreamingMomentMatchingPCA
-            from fairpca.data.sources import as_row_source
-            from fairpca.estimators.stream_fit import fit_stream
+            from fairpca.data.files.row_blocks import as_row_source
+            from fairpca.estimators.families.stream_fit import fit_stream
             source = as_row_source({str(tmp_path / "X.npy")!r}, block_rows=7,
                 sensitive_features=np.load({str(tmp_path / "g.npy")!r}))
             model = StreamingMomentMatchingPCA(2, n_unfair=1, solver="power", block_size=50,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairpca import StreamingMomentMatchingPCA
-from fairpca.estimators import stream_base
+from fairpca.estimators.families import stream_base
 
 KINDS = {
     "moments": {"solver": "moments"},

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
-from fairpca.estimators.persistence import load_model, save_model
+from fairpca.models.files import load_model, save_model
 
 SOLVERS = ["moments", "sketch", "power"]
 

@@ -13,11 +13,11 @@ from sklearn.svm import LinearSVC
 import fairpca
 import fairpca.comparison
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA, metrics
-from fairpca.data.encoder import TableEncoder
+from fairpca.data.tables.encoder import TableEncoder
 from fairpca.datasets import load_german_credit
 from fairpca.model_selection import FairnessTargetCV
-from fairpca.report.comparison import compare
-from fairpca.report.result import Settings
+from fairpca.report.comparing.comparison import compare
+from fairpca.report.comparing.result import Settings
 
 FAST = {"classifiers": ("linear", "rbf")}  # trees transform nothing
 N = 60

@@ -10,9 +10,9 @@ pytest.importorskip("plotly")
 
 from fairpca import MultigroupPCA
 from fairpca.experiments import Store, find_experiment
-from fairpca.experiments.multigroup import seconds
-from fairpca.experiments.multigroup_data import load_table
-from fairpca.experiments.published import published_cells
+from fairpca.experiments.framework.published import published_cells
+from fairpca.experiments.papers.multigroup_data import load_table
+from fairpca.experiments.papers.multigroup_tables import seconds
 
 
 @pytest.fixture(scope="module")

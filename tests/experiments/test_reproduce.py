@@ -23,9 +23,9 @@ from fairpca.experiments import (
     published_cells,
     reproduce,
 )
-from fairpca.experiments.cells import compare_cells
-from fairpca.experiments.output import cell_texts, summary, write_outcome
-from fairpca.experiments.store import default_data
+from fairpca.experiments.framework.output import cell_texts, summary, write_outcome
+from fairpca.experiments.framework.printed_cells import compare_cells
+from fairpca.experiments.framework.store import default_data
 
 
 def squares(unit, store):

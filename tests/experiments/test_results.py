@@ -11,13 +11,14 @@ import pytest
 
 import fairpca
 import fairpca.comparison
-from fairpca.experiments import Experiment, PublishedCell, Store, registry, reproduce
-from fairpca.experiments.cells import compare_cells
-from fairpca.experiments.levels import code_of, levels_page
-from fairpca.experiments.moment_methods import method_names
-from fairpca.experiments.output import write_outcome
-from fairpca.experiments.registry import find_experiment
-from fairpca.experiments.results import read_outcomes, results_page
+from fairpca.experiments import Experiment, PublishedCell, Store, reproduce
+from fairpca.experiments.framework import registry
+from fairpca.experiments.framework.output import write_outcome
+from fairpca.experiments.framework.printed_cells import compare_cells
+from fairpca.experiments.framework.registry import find_experiment
+from fairpca.experiments.framework.results_page import read_outcomes, results_page
+from fairpca.experiments.papers.levels import code_of, levels_page
+from fairpca.experiments.papers.moment_methods import method_names
 
 VALUES = {  # %Var, MMD², leakage, seconds of a fit
     "PCA": (20.0, 0.2, 0.95, 0.1),

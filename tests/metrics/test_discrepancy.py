@@ -16,7 +16,7 @@ from fairpca.metrics import (
     mmd_squared,
     mmd_squared_by_pair,
 )
-from fairpca.solvers import mmd
+from fairpca.solvers.distribution import mmd
 
 
 def naive(Z, s, sigma, *, unbiased=False):

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import kstest
 
 from fairpca.metrics import mmd_permutation_test, mmd_squared
-from fairpca.solvers import mmd, pairwise
+from fairpca.solvers.distribution import mmd, pairwise
 
 
 def test_statistics_are_those_of_permuted_labels():

@@ -18,7 +18,7 @@ from fairpca.metrics import (
     mmd_squared_by_pair,
 )
 from fairpca.metrics._attackers import mean_areas
-from fairpca.solvers import mmd, pairwise
+from fairpca.solvers.distribution import mmd, pairwise
 
 
 def weighted(Z, s, w, sigma, *, unbiased=False):

@@ -10,13 +10,13 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from fairpca.data.groups import encode_groups
-from fairpca.estimators.methods import METHODS, PLAIN, method_named
-from fairpca.estimators.registry import Trial
-from fairpca.report.bench import Bench, Part
-from fairpca.report.comparison import _together
-from fairpca.report.result import MethodResult, Settings
-from fairpca.report.sheets import communality_sheet
-from fairpca.report.timed_fit import timed_fit, too_slow
+from fairpca.methods.catalogue import METHODS, PLAIN, method_named
+from fairpca.methods.entry import Trial
+from fairpca.report.comparing.bench import Bench, Part
+from fairpca.report.comparing.comparison import _together
+from fairpca.report.comparing.result import MethodResult, Settings
+from fairpca.report.comparing.timed_fit import timed_fit, too_slow
+from fairpca.report.page.sheets import communality_sheet
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +81,8 @@ def test_curves_and_measures_end_with_the_time(bench, monkeypatch):
         given.append((limit, spent, len(transform)))
         return too_slow(limit) if spent >= limit else timed_fit(model, *rows, transform=transform)
 
-    monkeypatch.setattr("fairpca.report.bench.timed_fit", fit)
-    monkeypatch.setattr("fairpca.report.bench.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("fairpca.report.comparing.bench.timed_fit", fit)
+    monkeypatch.setattr("fairpca.report.comparing.bench.time.monotonic", lambda: next(clock))
     monkeypatch.setattr(bench, "settings", replace(bench.settings, time_limit=3.0))
     method = method_named("worst-group")
     (trial,), _ = method.trials(bench.facts(encode_groups(bench.test.sensitive, n_samples=100)))

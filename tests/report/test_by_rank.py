@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairpca import MomentMatchingPCA, MultigroupPCA, WorstGroupPCA
-from fairpca.report.by_rank import LOSSES, group_name, prefixes, rank_curves
+from fairpca.report.comparing.by_rank import LOSSES, group_name, prefixes, rank_curves
 
 
 def people():

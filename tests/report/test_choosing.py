@@ -12,15 +12,15 @@ import pytest
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 
-from fairpca.data.encoder import TableEncoder
-from fairpca.estimators.methods import method_named
-from fairpca.estimators.registry import Facts, Trial
+from fairpca.data.tables.encoder import TableEncoder
+from fairpca.methods.catalogue import method_named
+from fairpca.methods.entry import Facts, Trial
 from fairpca.model_selection import FairnessTargetCV, Target
-from fairpca.report.choice_lines import choice_lines
-from fairpca.report.choosing import TrainingTable, choose_trials
-from fairpca.report.comparison import compare
-from fairpca.report.result import ChosenSetting, Settings
-from fairpca.report.timed_fit import TookTooLong
+from fairpca.report.comparing.choice_lines import choice_lines
+from fairpca.report.comparing.choosing import TrainingTable, choose_trials
+from fairpca.report.comparing.comparison import compare
+from fairpca.report.comparing.result import ChosenSetting, Settings
+from fairpca.report.comparing.timed_fit import TookTooLong
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_the_target_on_the_command_line(people, tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
     from fairpca.cli.app import app
-    from fairpca.data.tables import read_table
+    from fairpca.data.files.opening import read_table
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
@@ -189,7 +189,7 @@ def test_a_setting_that_takes_too_long_is_tried_once(people, monkeypatch):
             raise TookTooLong
         return function(model, read, *arguments)
 
-    monkeypatch.setattr("fairpca.report.choosing.in_time", there)
+    monkeypatch.setattr("fairpca.report.comparing.choosing.in_time", there)
     target = Target("mmd_squared", 0.5)
     settings = Settings(1, target=target, max_samples=100, time_limit=7.0)
     ((_, trial),), choices = choose_trials([(method, trials)], table, settings, lambda text: None)
@@ -209,7 +209,7 @@ def test_limited_settings_share_what_they_read(people, monkeypatch):
         sent = copy.deepcopy(arguments)
         return copy.deepcopy(function(*sent))
 
-    monkeypatch.setattr("fairpca.report.choosing.in_time", there)
+    monkeypatch.setattr("fairpca.report.comparing.choosing.in_time", there)
     method = method_named("distribution-matching")
     rows = pa.table({k: v for k, v in people.items() if k.startswith("x")})
     table = TrainingTable(rows, {"group": people["group"]}, None, TableEncoder())

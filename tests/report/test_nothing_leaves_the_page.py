@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 import pytest
 
 from fairpca.experiments import Experiment, Store, reproduce
-from fairpca.experiments.output import write_outcome
-from fairpca.report.page import comparison_page
+from fairpca.experiments.framework.output import write_outcome
+from fairpca.report.page.whole_page import comparison_page
 from tests.report.conftest import Opened
 
 CONTROLS = "a, button, input, select, label, summary, [onclick], .modebar-btn, .legendtoggle"

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from fairpca.estimators.methods import METHODS
-from fairpca.report.cells import columns_of
-from fairpca.report.page import comparison_page
+from fairpca.methods.catalogue import METHODS
+from fairpca.report.page.cells import columns_of
+from fairpca.report.page.whole_page import comparison_page
 from tests.report.conftest import EVIL, QUOTES, SCRIPT, TITLE, Opened
 
 

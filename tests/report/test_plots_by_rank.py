@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("plotly")
 
-from fairpca.report.plots import duality_gaps, loss_by_rank
+from fairpca.report.page.plots import duality_gaps, loss_by_rank
 
 
 def test_one_line_per_method_or_per_group_of_each():

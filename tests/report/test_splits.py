@@ -12,9 +12,9 @@ from fairpca.data.groups import encode_groups
 from fairpca.metrics import attribute_leakage
 from fairpca.model_selection import Target
 from fairpca.report import Settings, compare
-from fairpca.report.cells import headlines, to_table
-from fairpca.report.page import comparison_page
-from fairpca.report.splits import split_rows
+from fairpca.report.comparing.splits import split_rows
+from fairpca.report.page.cells import headlines, to_table
+from fairpca.report.page.whole_page import comparison_page
 
 FEW = Settings(methods=("plain-pca",), max_samples=100, n_ranks=0)
 

@@ -12,9 +12,9 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from fairpca import MomentMatchingPCA
-from fairpca.report import timed_fit as timed_fit_module
-from fairpca.report.parallel import in_processes
-from fairpca.report.timed_fit import in_time, timed_fit
+from fairpca.report.comparing import timed_fit as timed_fit_module
+from fairpca.report.comparing.parallel import in_processes
+from fairpca.report.comparing.timed_fit import in_time, timed_fit
 
 
 def rows():

@@ -12,7 +12,11 @@ from sklearn import config_context
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
 from fairpca.data.array_library import library_of, to_numpy
 from fairpca.data.groups import encode_groups
-from fairpca.solvers.block_products import BlockProducts, orthonormal_columns, subtract_span
+from fairpca.solvers.streaming.block_products import (
+    BlockProducts,
+    orthonormal_columns,
+    subtract_span,
+)
 from fairpca.summaries.base import split_into_cells
 from fairpca.summaries.sketch import GroupSketch
 
@@ -98,7 +102,7 @@ def test_the_power_method_takes_tensors_where_they_live(monkeypatch, rng):
         multiplied.append(type(X))
         return products(X, *arguments, **options)
 
-    from fairpca.solvers import block_products
+    from fairpca.solvers.streaming import block_products
 
     products = block_products.second_moment_products
     monkeypatch.setattr(block_products, "second_moment_products", spy)

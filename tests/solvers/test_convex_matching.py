@@ -10,14 +10,14 @@ import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpca.solvers.convex_matching import (
+from fairpca.solvers.moments.convex_matching import (
     _excess,
     _half_space_multipliers,
     matching_components,
     solve_by_splitting,
 )
-from fairpca.solvers.fantope import nearest_fantope_point
-from fairpca.solvers.matching_programme import MatchingProgramme
+from fairpca.solvers.moments.matching_program import MatchingProgramme
+from fairpca.solvers.numerics.fantope import nearest_fantope_point
 
 SEEDS = st.integers(0, 2**32 - 1)
 PENALTIES = pytest.mark.parametrize("penalty", ["sum", "max"])
@@ -133,7 +133,7 @@ def test_the_gap_closes_and_the_answer_is_feasible(rng, penalty, n_contrasts, de
 @pytest.mark.parametrize("n_contrasts", [1, 2])
 def test_a_modelling_library_finds_the_same_optimum(rng, penalty, delta, n_contrasts):
     pytest.importorskip("cvxpy")
-    from fairpca.solvers.convex_matching_sdp import solve_by_modelling
+    from fairpca.solvers.moments.convex_matching_sdp import solve_by_modelling
 
     problem = programme(rng, p=6, n_contrasts=n_contrasts, penalty=penalty, delta=delta)
     if delta == 0:

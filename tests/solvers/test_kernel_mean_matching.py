@@ -7,8 +7,8 @@ import pytest
 import scipy.linalg
 from sklearn.metrics.pairwise import rbf_kernel
 
-from fairpca.solvers import kernel_mean_matching
-from fairpca.solvers.kernel_mean_matching import kernel_components
+from fairpca.solvers.moments import kernel_means as kernel_mean_matching
+from fairpca.solvers.moments.kernel_means import kernel_components
 
 
 def naive(K, E, k, *, center):

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpca.solvers.balance import frame_losses
-from fairpca.solvers.fantope import relax
-from fairpca.solvers.many_groups import balance_many
-from fairpca.solvers.refine import refine_frame, simplex_quadratic
-from fairpca.solvers.two_groups import balance_two
+from fairpca.solvers.balance.many_groups import balance_many
+from fairpca.solvers.balance.problem import frame_losses
+from fairpca.solvers.balance.refine import refine_frame, simplex_quadratic
+from fairpca.solvers.balance.two_groups import balance_two
+from fairpca.solvers.numerics.fantope import relax
 from tests.solvers.grams import wishart
 
 
@@ -50,7 +50,7 @@ def test_two_groups_agree_with_the_exact_solver(k):
 @pytest.mark.parametrize(("n_groups", "k"), [(3, 1), (5, 2), (8, 3)])
 def test_the_dual_equals_a_convex_solvers(n_groups, k):
     pytest.importorskip("cvxpy")
-    from fairpca.solvers.convex import solve_fantope_programme
+    from fairpca.solvers.numerics.modelling import solve_fantope_programme
 
     H = marginal(wishart(np.random.default_rng(2), 6, n_groups), k)
     P, _, _ = solve_fantope_programme(H, k)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist, pdist
 
 from fairpca.data.groups import encode_groups
-from fairpca.solvers import bandwidth as bandwidth_module
-from fairpca.solvers import mmd, pairwise
-from fairpca.solvers.bandwidth import median_distance_bandwidth, resolve_bandwidth
-from fairpca.solvers.mmd import (
+from fairpca.solvers.distribution import bandwidth as bandwidth_module
+from fairpca.solvers.distribution import mmd, pairwise
+from fairpca.solvers.distribution.bandwidth import median_distance_bandwidth, resolve_bandwidth
+from fairpca.solvers.distribution.mmd import (
     contrasts,
     group_mmd_squared,
     kernel_sums,

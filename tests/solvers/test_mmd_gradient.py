@@ -5,10 +5,10 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from fairpca.data.groups import Attribute, Groups
-from fairpca.solvers.kernels import KERNELS, SMOOTHING, GaussianMixture
-from fairpca.solvers.mmd import contrasts, group_mmd_squared
-from fairpca.solvers.mmd_gradient import KernelDiscrepancy, merge_equal_rows
-from fairpca.solvers.mmd_surrogate import FeatureDiscrepancy
+from fairpca.solvers.distribution.gradient import KernelDiscrepancy, merge_equal_rows
+from fairpca.solvers.distribution.kernels import KERNELS, SMOOTHING, GaussianMixture
+from fairpca.solvers.distribution.mmd import contrasts, group_mmd_squared
+from fairpca.solvers.distribution.surrogate import FeatureDiscrepancy
 
 ALL = {**KERNELS, "mixture": GaussianMixture((0.3, 1.0, 4.0))}
 

@@ -6,11 +6,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fairpca.solvers import mmd_matching, mmd_ranks, mmd_search
-from fairpca.solvers.mmd_gradient import Curvature, KernelDiscrepancy
-from fairpca.solvers.mmd_matching import MatchingProblem, MatchingSolution, maximize_variance
-from fairpca.solvers.mmd_ranks import RankedStarts, search_over_ranks
-from fairpca.solvers.mmd_search import (
+from fairpca.solvers.distribution import local_search as mmd_matching
+from fairpca.solvers.distribution import ranks as mmd_ranks
+from fairpca.solvers.distribution import starts as mmd_search
+from fairpca.solvers.distribution.gradient import Curvature, KernelDiscrepancy
+from fairpca.solvers.distribution.local_search import (
+    MatchingProblem,
+    MatchingSolution,
+    maximize_variance,
+)
+from fairpca.solvers.distribution.ranks import RankedStarts, search_over_ranks
+from fairpca.solvers.distribution.repms import RepmsConstants, repms
+from fairpca.solvers.distribution.starts import (
     SearchResult,
     Start,
     finish_exactly,
@@ -18,10 +25,9 @@ from fairpca.solvers.mmd_search import (
     search,
     search_nearby,
 )
-from fairpca.solvers.mmd_surrogate import FeatureDiscrepancy
-from fairpca.solvers.quasi_newton import minimize_on_stiefel
-from fairpca.solvers.repms import RepmsConstants, repms
-from fairpca.solvers.stiefel import Frame, horizontal, retract, subspace_distance
+from fairpca.solvers.distribution.surrogate import FeatureDiscrepancy
+from fairpca.solvers.numerics.quasi_newton import minimize_on_stiefel
+from fairpca.solvers.numerics.stiefel import Frame, horizontal, retract, subspace_distance
 
 
 def signed(codes):

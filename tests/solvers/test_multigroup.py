@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairpca.solvers.many_groups import balance_many
-from fairpca.solvers.multigroup import multigroup_vectors
-from fairpca.solvers.multigroup_published import brent_vector, frank_wolfe_vector, sdp_vector
+from fairpca.solvers.balance.many_groups import balance_many
+from fairpca.solvers.balance.multigroup import multigroup_vectors
+from fairpca.solvers.balance.published_multigroup import (
+    brent_vector,
+    frank_wolfe_vector,
+    sdp_vector,
+)
 from tests.solvers.grams import CROSSINGS, among_many, rotation, uneven_scales, wishart
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairpca.solvers.many_groups import balance_many
-from fairpca.solvers.newton_vector import newton_vector
-from fairpca.solvers.subspaces import leading_eigenpairs
-from fairpca.solvers.two_groups import balance_two
+from fairpca.solvers.balance.many_groups import balance_many
+from fairpca.solvers.balance.newton_vector import newton_vector
+from fairpca.solvers.balance.subspaces import leading_eigenpairs
+from fairpca.solvers.balance.two_groups import balance_two
 from tests.solvers.grams import CROSSINGS, among_many, wishart
 
 

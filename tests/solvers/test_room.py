@@ -13,7 +13,7 @@ from fairpca import (
     StreamingMomentMatchingPCA,
 )
 from fairpca.comparison import INLP, LEACE, RLACE, CovarianceMatchingPCA, KernelMeanMatchingPCA
-from fairpca.solvers.room import check_enough_directions, ways_to_keep_more
+from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairpca.solvers.fair_pca_published import multiplicative_weights_subspace, sdp_subspace
-from fairpca.solvers.worst_group import (
+from fairpca.solvers.balance.published_fair_pca import multiplicative_weights_subspace, sdp_subspace
+from fairpca.solvers.balance.worst_group import (
     group_offsets,
     worst_group_losses,
     worst_group_subspace,
@@ -174,7 +174,7 @@ def test_published_solvers_never_beat_the_bound(n_groups, k):
 
 
 def test_extreme_point_keeps_losses_and_lowers_rank():
-    from fairpca.solvers.convex import extreme_point
+    from fairpca.solvers.numerics.modelling import extreme_point
 
     rng = np.random.default_rng(11)
     H = wishart(rng, 6, 3)

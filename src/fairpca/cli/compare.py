@@ -13,7 +13,7 @@ from fairpca.cli.comparison_table import show_comparison
 from fairpca.cli.console import command, in_words, say
 from fairpca.cli.inputs import DEFAULT_DATASET, load_parts
 from fairpca.cli.progress import progress_bar
-from fairpca.estimators.methods import DEFAULT, METHODS, chosen
+from fairpca.methods.catalogue import DEFAULT, METHODS, chosen
 
 __all__ = ["compare"]
 
@@ -144,9 +144,9 @@ def compare(
 
     `fairpca compare adult --target "mmd<=0.01"`
     """
-    from fairpca.data.encoder import TableEncoder
-    from fairpca.report.comparison import compare_parts
-    from fairpca.report.result import Settings
+    from fairpca.data.tables.encoder import TableEncoder
+    from fairpca.report.comparing.comparison import compare_parts
+    from fairpca.report.comparing.result import Settings
 
     options.checked("--method", chosen, method or ())
     goal = None if target is None else options.read_target(target)

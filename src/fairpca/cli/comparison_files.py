@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fairpca.cli import options
 
 if TYPE_CHECKING:
-    from fairpca.report.result import Comparison
+    from fairpca.report.comparing.result import Comparison
 
 __all__ = ["check_files", "write_files"]
 
@@ -23,8 +23,8 @@ def check_files(html: Path | None, csv: Path | None, *inputs: str | Path) -> Non
     OutputFileError
         If the system would refuse to write.
     """
-    from fairpca.data.output import check_target
-    from fairpca.data.writing import output_suffix
+    from fairpca.data.files.atomic import check_target
+    from fairpca.data.files.writing import output_suffix
 
     ranks = None if csv is None else _by_rank(csv)
     for option, path in (("--html", html), ("--csv", csv), ("--csv", ranks)):
@@ -37,10 +37,10 @@ def check_files(html: Path | None, csv: Path | None, *inputs: str | Path) -> Non
 
 def write_files(comparison: Comparison, html: Path | None, csv: Path | None) -> list[str]:
     """Write the files that are wanted, and return lines that say so."""
-    from fairpca.data.output import write_bytes
-    from fairpca.data.writing import write_table
-    from fairpca.report.by_rank import ranks_table
-    from fairpca.report.cells import to_table
+    from fairpca.data.files.atomic import write_bytes
+    from fairpca.data.files.writing import write_table
+    from fairpca.report.comparing.by_rank import ranks_table
+    from fairpca.report.page.cells import to_table
 
     lines = []
     if csv is not None:
@@ -50,7 +50,7 @@ def write_files(comparison: Comparison, html: Path | None, csv: Path | None) -> 
             write_table(ranks_table(comparison.curves), _by_rank(csv))
             lines.append(f"Losses by number of components written to {_by_rank(csv)}")
     if html is not None:
-        from fairpca.report.page import comparison_page
+        from fairpca.report.page.whole_page import comparison_page
 
         write_bytes(html, comparison_page(comparison).encode())
         lines.append(f"Page written to {html}")

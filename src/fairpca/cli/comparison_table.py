@@ -9,15 +9,15 @@ from fairpca.cli.console import note, say
 from fairpca.cli.tables import print_table
 
 if TYPE_CHECKING:
-    from fairpca.report.result import Comparison
-    from fairpca.report.sheets import Sheet
+    from fairpca.report.comparing.result import Comparison
+    from fairpca.report.page.sheets import Sheet
 
 __all__ = ["print_sheet", "show_comparison"]
 
 
 def show_comparison(comparison: Comparison) -> None:
     """Print the numbers, what goes with them, and the commands that fit each method."""
-    from fairpca.report.cells import columns_of, headlines
+    from fairpca.report.page.cells import columns_of, headlines
 
     columns = columns_of(comparison)
     say(

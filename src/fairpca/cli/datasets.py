@@ -34,8 +34,8 @@ def datasets(
 
     `fairpca datasets german-credit -o german.csv`
     """
-    from fairpca.data import bundle
-    from fairpca.data.writing import output_suffix, write_table
+    from fairpca.data.files.writing import output_suffix, write_table
+    from fairpca.datasets import bundle
 
     if name is None:
         if output is not None:

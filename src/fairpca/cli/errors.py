@@ -69,7 +69,7 @@ def _option(setting: Setting, parameters: Collection[str]) -> str:
 
 def explain(error: BaseException, parameters: Collection[str] = ()) -> tuple[int, str]:
     """Return the exit code and message for an exception."""
-    from fairpca.data.output import OutputFileError
+    from fairpca.data.files.atomic import OutputFileError
 
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, str(error) or "Interrupted; no output was changed."

@@ -11,15 +11,15 @@ from fairpca.cli import options
 from fairpca.cli.console import command, note, plain, say
 from fairpca.cli.fit_blocks import fit_in_blocks
 from fairpca.cli.inputs import load_parts, open_parts
-from fairpca.estimators.methods import METHODS, method_named
-from fairpca.estimators.registry import FIT_OPTIONS, parse_setting
+from fairpca.methods.catalogue import METHODS, method_named
+from fairpca.methods.entry import FIT_OPTIONS, parse_setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairpca.data.roles import Roles
-    from fairpca.data.source import TableSource
-    from fairpca.estimators.registry import Method
+    from fairpca.data.files.table_source import TableSource
+    from fairpca.data.tables.roles import Roles
+    from fairpca.methods.entry import Method
 
 __all__ = ["fit"]
 
@@ -133,11 +133,11 @@ def fit(
 
     `fairpca fit people.parquet -s sex -s "age>=40" -k 10 --n-unfair 5 -o model.fairpca`
     """
-    from fairpca.data.encoder import TableEncoder
-    from fairpca.data.giveaways import warn_of_giveaways
-    from fairpca.data.output import check_target
+    from fairpca.data.files.atomic import check_target
     from fairpca.data.sizes import parse_bytes
-    from fairpca.estimators.persistence import save_model
+    from fairpca.data.tables.encoder import TableEncoder
+    from fairpca.data.tables.giveaways import warn_of_giveaways
+    from fairpca.models.files import save_model
 
     options.checked("--method", method_named, method)
     for option, value, values in (
@@ -227,7 +227,7 @@ def fit(
 
 def _label_values(table: TableSource, roles: Roles) -> Any:
     """Return the labels of a file's rows, or None without a label."""
-    from fairpca.data.roles import label_values
+    from fairpca.data.tables.roles import label_values
 
     if roles.label_column is None:
         return None
@@ -270,8 +270,8 @@ def _settings(method: Method, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
-    from fairpca.data.unseen import describe_filled
-    from fairpca.report.certificate import certificate
+    from fairpca.data.tables.unseen import describe_filled
+    from fairpca.report.comparing.certificate import certificate
 
     share = 100 * float(estimator.explained_variance_ratio_.sum())
     say(
@@ -307,7 +307,7 @@ def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
 
 
 def _note_small_groups(estimator: Any) -> None:
-    from fairpca.report.splits import MIN_GROUP_ROWS
+    from fairpca.report.comparing.splits import MIN_GROUP_ROWS
 
     for name, levels in estimator.groups_.items():
         counts = zip(levels, estimator.group_counts_[name], strict=True)
@@ -322,7 +322,7 @@ def _note_small_groups(estimator: Any) -> None:
 
 def _say_loadings(estimator: Any, names: list[str]) -> None:
     """Say which features the components, and what was removed, mostly consist of."""
-    from fairpca.report.loadings import describe_direction, describe_span
+    from fairpca.report.comparing.loadings import describe_direction, describe_span
 
     components: Any = getattr(estimator, "components_", ())  # a kernel's are no features
     components = components[: estimator.n_components_]

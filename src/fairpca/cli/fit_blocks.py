@@ -9,10 +9,10 @@ from fairpca.cli.console import note
 from fairpca.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from fairpca.data.encoder import TableEncoder
-    from fairpca.data.roles import Roles
-    from fairpca.data.source import TableSource
-    from fairpca.estimators.stream_fit import StreamProgress
+    from fairpca.data.files.table_source import TableSource
+    from fairpca.data.tables.encoder import TableEncoder
+    from fairpca.data.tables.roles import Roles
+    from fairpca.estimators.families.stream_fit import StreamProgress
 
 __all__ = ["fit_in_blocks"]
 
@@ -29,9 +29,9 @@ def fit_in_blocks(
     resume: bool,
 ) -> None:
     """Learn the encoding in one pass over the file and the components in the next ones."""
-    from fairpca.data.checkpoint import CheckpointFile
-    from fairpca.data.encoded import EncodedTable
-    from fairpca.estimators.stream_fit import fit_stream
+    from fairpca.data.files.checkpoint import CheckpointFile
+    from fairpca.data.tables.encoded_blocks import EncodedTable
+    from fairpca.estimators.families.stream_fit import fit_stream
 
     CheckpointFile(checkpoint).check()
     if resume and not any(checkpoint.parent.glob(f"{checkpoint.name}.[ab]")):

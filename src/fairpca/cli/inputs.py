@@ -15,9 +15,9 @@ from fairpca.cli.console import note
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fairpca.data.bundle import DatasetInfo
-    from fairpca.data.roles import Roles, TableParts
-    from fairpca.data.source import TableSource
+    from fairpca.data.files.table_source import TableSource
+    from fairpca.data.tables.roles import Roles, TableParts
+    from fairpca.datasets.bundle import DatasetInfo
 
 __all__ = ["Input", "bundled", "bundled_source", "load_input", "load_parts", "open_parts"]
 
@@ -59,7 +59,7 @@ def load_input(
 
     Columns of a file named in `text` are read letter by letter.
     """
-    from fairpca.data.tables import open_table
+    from fairpca.data.files.opening import open_table
 
     info = bundled(data, na_values)
     if info is not None:
@@ -82,7 +82,7 @@ def bundled(data: str | None, na_values: Sequence[str] | None = None) -> Dataset
     typer.BadParameter
         If a bundled data set is given `na_values`.
     """
-    from fairpca.data import bundle
+    from fairpca.datasets import bundle
 
     name = (data or DEFAULT_DATASET).replace("-", "_")
     known = {info.name: info for info in bundle.list_datasets()}
@@ -95,8 +95,8 @@ def bundled(data: str | None, na_values: Sequence[str] | None = None) -> Dataset
 
 def bundled_source(data: str, na_values: Sequence[str] | None = None) -> TableSource | None:
     """Return the rows of a bundled data set as a source to read from; None for a file."""
-    from fairpca.data.bundle import table
-    from fairpca.data.memory_table import TableInMemory
+    from fairpca.data.files.memory_table import TableInMemory
+    from fairpca.datasets.bundle import table
 
     info = bundled(data, na_values)
     return None if info is None else TableInMemory.of(info.name, table(info.name))
@@ -108,8 +108,8 @@ def _columns_needed(source: Any, sensitive: Sequence[str]) -> list[str]:
 
 def _bundled(info: Any, sensitive: Sequence[str]) -> Input:
     """Leave out what a sensitive attribute is read off, and other attributes like it."""
-    from fairpca.data import bundle
-    from fairpca.data.recipes import recipe
+    from fairpca.datasets import bundle
+    from fairpca.datasets.recipes import recipe
 
     chosen = tuple(sensitive) or (info.sensitive,)
     splits = recipe(info.name).splits
@@ -143,7 +143,7 @@ def load_parts(
         If no sensitive column is named, a ``--bin`` is malformed, or a column is to be dropped
         that has another part to play.
     """
-    from fairpca.data.roles import check_attributes, split_table
+    from fairpca.data.tables.roles import check_attributes, split_table
 
     text = _text_columns(sensitive, label, bins, categorical)
     given = load_input(data, sensitive or (), text, na_values or ())
@@ -169,7 +169,7 @@ def open_parts(
 
     None for a bundled data set.
     """
-    from fairpca.data.tables import open_table
+    from fairpca.data.files.opening import open_table
 
     if bundled(data, na_values) is not None:
         return None
@@ -203,7 +203,7 @@ def _roles(
     bins: Sequence[str] | None,
     keep_sensitive: bool,
 ) -> Roles:
-    from fairpca.data.roles import assign_roles, parse_edges
+    from fairpca.data.tables.roles import assign_roles, parse_edges
 
     try:
         edges = dict(parse_edges(text) for text in bins or ())

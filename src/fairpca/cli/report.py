@@ -17,7 +17,7 @@ from fairpca.cli.progress import progress_bar
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fairpca.estimators.persistence import Model
+    from fairpca.models.files import Model
 
 __all__ = ["report"]
 
@@ -50,10 +50,10 @@ def report(
 
     `fairpca report model.fairpca newer.parquet -s sex -s "age>=40" -y hired --html audit.html`
     """
-    from fairpca.estimators.persistence import load_model
-    from fairpca.report import sheets
-    from fairpca.report.audit import audit
-    from fairpca.report.result import Settings
+    from fairpca.models.files import load_model
+    from fairpca.report.comparing.audit import audit
+    from fairpca.report.comparing.result import Settings
+    from fairpca.report.page import sheets
 
     page = None if no_html else html
     check_files(page, csv, model, data)
@@ -127,7 +127,7 @@ def _text_columns(model: Model) -> list[str]:
 
 def _na_values(model: Model, data: str, na_values: list[str] | None) -> list[str]:
     """Take what stood for a missing value in the model's own rows, in text files."""
-    from fairpca.data.tables import TEXT_SUFFIXES
+    from fairpca.data.files.opening import TEXT_SUFFIXES
 
     if na_values or Path(data).suffix.lower() not in TEXT_SUFFIXES:
         return na_values or []

@@ -80,11 +80,11 @@ def reproduce(
 
     `fairpca reproduce fair-streaming-table-2 --only split=0 --jobs 8`
     """
-    from fairpca.data.output import make_folder
+    from fairpca.data.files.atomic import make_folder
     from fairpca.experiments import MissingDataError, experiment_names, find_experiment
-    from fairpca.experiments.output import write_outcome
-    from fairpca.experiments.running import reproduce as run
-    from fairpca.experiments.store import Store, default_cache, default_data
+    from fairpca.experiments.framework.output import write_outcome
+    from fairpca.experiments.framework.running import reproduce as run
+    from fairpca.experiments.framework.store import Store, default_cache, default_data
 
     if show:
         _list([find_experiment(known) for known in experiment_names()])
@@ -161,7 +161,7 @@ def _list(experiments: Any) -> None:
 
 
 def _show(outcome: Outcome) -> None:
-    from fairpca.experiments.output import CELL_COLUMNS, cell_label, cell_texts, summary
+    from fairpca.experiments.framework.output import CELL_COLUMNS, cell_label, cell_texts, summary
 
     experiment = outcome.experiment
     say(f"{experiment.name}: {experiment.title} ({experiment.source})")

@@ -47,11 +47,11 @@ def transform(
 
     `fairpca transform model.fairpca german-credit -o fair.csv`
     """
-    from fairpca.data.output import check_target
-    from fairpca.data.unseen import describe_filled
-    from fairpca.data.writing import output_suffix
-    from fairpca.estimators.persistence import load_model
-    from fairpca.estimators.transform_file import open_for_model, transform_file
+    from fairpca.data.files.atomic import check_target
+    from fairpca.data.files.writing import output_suffix
+    from fairpca.data.tables.unseen import describe_filled
+    from fairpca.models.apply import open_for_model, transform_file
+    from fairpca.models.files import load_model
 
     options.check_distinct(output, model, data)
     options.checked("--output", output_suffix, output)

@@ -6,12 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairpca.data.encoder import TableEncoder
-    from fairpca.data.tables import open_table, read_table
+    from fairpca.data.files.opening import open_table, read_table
+    from fairpca.data.tables.encoder import TableEncoder
 
 __all__ = ["TableEncoder", "open_table", "read_table"]
 
-_HOMES = {"TableEncoder": "encoder", "open_table": "tables", "read_table": "tables"}
+_HOMES = {
+    "TableEncoder": "tables.encoder",
+    "open_table": "files.opening",
+    "read_table": "files.opening",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, as_generator
-from fairpca.estimators.matching_setup import (
+from fairpca.estimators.families.matching_setup import (
     MatchingSetup,
     kernel_and_bandwidth,
     surrogate_of,
@@ -26,14 +26,14 @@ from fairpca.estimators.parameters import (
     check_positive_count,
     is_count,
 )
-from fairpca.solvers.eigen import small_problem_threads
-from fairpca.solvers.kernels import KERNELS
-from fairpca.solvers.mmd_gradient import KernelDiscrepancy, TotalDiscrepancy
-from fairpca.solvers.mmd_matching import MatchingProblem
-from fairpca.solvers.mmd_ranks import search_over_ranks
-from fairpca.solvers.mmd_search import ROUGH, SearchResult, Start, finish_exactly, no_worse
-from fairpca.solvers.repms import repms_from_starts
-from fairpca.solvers.room import check_enough_directions, ways_to_keep_more
+from fairpca.solvers.distribution.gradient import KernelDiscrepancy, TotalDiscrepancy
+from fairpca.solvers.distribution.kernels import KERNELS
+from fairpca.solvers.distribution.local_search import MatchingProblem
+from fairpca.solvers.distribution.ranks import search_over_ranks
+from fairpca.solvers.distribution.repms import repms_from_starts
+from fairpca.solvers.distribution.starts import ROUGH, SearchResult, Start, finish_exactly, no_worse
+from fairpca.solvers.numerics.eigen import small_problem_threads
+from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 
 __all__ = ["DistributionMatchingPCA"]
 

@@ -7,11 +7,15 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from fairpca.estimators.balanced import BalancedProjection, warn_unless_optimal
+from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_optimal
+from fairpca.estimators.families.summarized import TooManyGroupsError
 from fairpca.estimators.parameters import check_choice, check_n_components, check_tolerance
-from fairpca.estimators.summarised import TooManyGroupsError
-from fairpca.solvers.multigroup import VectorSolver, exact_vector, multigroup_vectors
-from fairpca.solvers.multigroup_published import brent_vector, frank_wolfe_vector, sdp_vector
+from fairpca.solvers.balance.multigroup import VectorSolver, exact_vector, multigroup_vectors
+from fairpca.solvers.balance.published_multigroup import (
+    brent_vector,
+    frank_wolfe_vector,
+    sdp_vector,
+)
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
 

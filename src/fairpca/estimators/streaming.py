@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from fairpca.data.dask_input import is_dask
+from fairpca.data.files.row_blocks import as_row_source
 from fairpca.data.row_numbers import rows_from
-from fairpca.data.sources import as_row_source
 from fairpca.data.transaction import all_or_nothing
-from fairpca.estimators.cluster import fit_on_cluster
-from fairpca.estimators.stream_base import StreamEstimator
-from fairpca.estimators.stream_fit import fit_stream
-from fairpca.solvers.noisy_power import NoisyPower
+from fairpca.estimators.families.cluster import fit_on_cluster
+from fairpca.estimators.families.stream_base import StreamEstimator
+from fairpca.estimators.families.stream_fit import fit_stream
+from fairpca.solvers.streaming.noisy_power import NoisyPower
 from fairpca.summaries.base import GroupSummary
 
 __all__ = ["StreamingMomentMatchingPCA"]
@@ -205,7 +205,7 @@ class StreamingMomentMatchingPCA(StreamEstimator):
         ----------
         X : array-like, frame, memory map, path, iterable of blocks, or RowSource
             Of shape (n_samples, n_features), numeric and finite; never written to. Or a path (see
-            :func:`fairpca.data.sources.as_row_source`), or an iterable of
+            :func:`fairpca.data.files.row_blocks.as_row_source`), or an iterable of
             ``(X_block, groups_block[, weights[, y]])``; a generator is read once. Or a Dask array
             or frame, or a list of such blocks that are delayed; they are read where they lie.
         y : array-like of shape (n_samples,) or str, default=None

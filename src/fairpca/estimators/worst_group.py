@@ -6,12 +6,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from fairpca.estimators.balanced import BalancedProjection, warn_unless_optimal
+from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_optimal
 from fairpca.estimators.parameters import check_choice, check_tolerance
-from fairpca.solvers.fair_pca_published import multiplicative_weights_subspace, sdp_subspace
+from fairpca.solvers.balance.published_fair_pca import multiplicative_weights_subspace, sdp_subspace
+from fairpca.solvers.balance.subspaces import leading_eigenpairs
+from fairpca.solvers.balance.worst_group import WorstGroupLoss, worst_group_subspace
 from fairpca.solvers.result import SolverResult
-from fairpca.solvers.subspaces import leading_eigenpairs
-from fairpca.solvers.worst_group import WorstGroupLoss, worst_group_subspace
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
 
@@ -162,7 +162,7 @@ class WorstGroupPCA(BalancedProjection):
         known: dict[str, Any] = {"tol": self.tol}
         if self.solver == "auto":
             known["plain"] = leading_eigenpairs(np.sum(problem.grams, axis=0), n_components)[1]
-        result: SolverResult = _SOLVERS[self.solver](moments, n_components, self.loss, **known)
+        result: SolverResult[Any] = _SOLVERS[self.solver](moments, n_components, self.loss, **known)
         warn_unless_optimal(self, self.solver, result)
         self.group_losses_ = np.asarray(result.certificate["group_losses"])
         self.group_weights_ = np.asarray(result.certificate["group_weights"])

@@ -23,12 +23,12 @@ deviation stand beside the printed cell with the same labels. `figures` may draw
 older caches. `inputs` names a unit's data: a bundled data set, or a file below ``--data``.
 """
 
-from fairpca.experiments.cells import Cell
-from fairpca.experiments.experiment import Experiment
-from fairpca.experiments.published import PublishedCell, published_cells
-from fairpca.experiments.registry import experiment_names, find_experiment
-from fairpca.experiments.running import Failure, Outcome, reproduce
-from fairpca.experiments.store import MissingDataError, Store
+from fairpca.experiments.framework.experiment import Experiment
+from fairpca.experiments.framework.printed_cells import Cell
+from fairpca.experiments.framework.published import PublishedCell, published_cells
+from fairpca.experiments.framework.registry import experiment_names, find_experiment
+from fairpca.experiments.framework.running import Failure, Outcome, reproduce
+from fairpca.experiments.framework.store import MissingDataError, Store
 
 __all__ = [
     "Cell",

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from fairpca.metrics._compared import ComparedRows, compared_rows
 from fairpca.metrics.discrepancy import Bandwidth
-from fairpca.solvers.bandwidth import resolve_bandwidth
-from fairpca.solvers.mmd import (
+from fairpca.solvers.distribution.bandwidth import resolve_bandwidth
+from fairpca.solvers.distribution.mmd import (
     FEW_ROWS,
     Precision,
     contrasts,

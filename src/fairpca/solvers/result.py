@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SolverResult"]
+__all__ = ["Certificate", "SolverResult"]
+
+Certificate = TypeVar("Certificate", covariant=True)
+"""The frozen dataclass in which a family of solvers states its evidence; None for no evidence."""
 
 
 @dataclass(frozen=True)
-class SolverResult:
+class SolverResult(Generic[Certificate]):
     """What a solver found, why it stopped, and how good the answer provably is.
 
     Parameters
@@ -27,9 +30,8 @@ class SolverResult:
         Whether the solver's own stopping rule was met.
     reason : str
         Why it stopped, in words a user can read in a warning.
-    certificate : mapping of str to float or ndarray
-        Named evidence, such as ``"duality_gap"``, ``"gradient_norm"`` or
-        ``"constraint_violation"``.
+    certificate : Certificate
+        Evidence of the family's kind: a duality gap, a gradient norm, a constraint violation.
     """
 
     components: NDArray[np.float64]
@@ -37,4 +39,4 @@ class SolverResult:
     n_iter: int = 0
     converged: bool = True
     reason: str = "direct solution"
-    certificate: Mapping[str, float | NDArray[np.float64]] = field(default_factory=dict)
+    certificate: Certificate = field(default_factory=dict)  # type: ignore[assignment]

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.data.matrix import all_finite, as_matrix, explain_nonfinite, index_of
 from fairpca.estimators.parameters import check_positive_count
-from fairpca.solvers.moment_matching import unfair_subspace
+from fairpca.solvers.moments.moment_matching import unfair_subspace
 from fairpca.summaries.base import Floats
 from fairpca.summaries.contrasts import one_versus_rest
 from fairpca.summaries.moments import GroupMoments
@@ -143,7 +143,7 @@ def problem_constants(
 
     Examples
     --------
-    >>> from fairpca.data.problems import PowerLawProblem
+    >>> from fairpca.datasets.problems import PowerLawProblem
     >>> X, group = PowerLawProblem.random(10).draw(5000, np.random.default_rng(0))
     >>> constants = problem_constants(X, sensitive_features=group, n_components=2, n_unfair=3)
     >>> round(constants.smallest_share, 1), bool(0 < constants.unfair_gap < constants.unfair_value)

@@ -20,7 +20,7 @@ from fairpca.data.matrix import as_matrix, index_of
 from fairpca.estimators.base import as_generator
 from fairpca.estimators.parameters import check_positive_count, is_count
 from fairpca.metrics import pafo_gaps
-from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
+from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
 from fairpca.summaries.base import Floats
 from fairpca.summaries.contrasts import one_versus_rest
 from fairpca.summaries.moments import GroupMoments
@@ -153,7 +153,7 @@ def learning_curve(
     Parameters
     ----------
     population : Population
-        For example a :class:`fairpca.data.problems.PowerLawProblem`, or a `SamplePopulation`.
+        For example a :class:`fairpca.datasets.problems.PowerLawProblem`, or a `SamplePopulation`.
     estimators : mapping of str to estimator
         Unfitted; each is cloned, and fitted to the same rows as the others. They must have
         `n_components` components.
@@ -179,7 +179,7 @@ def learning_curve(
     Examples
     --------
     >>> from fairpca import StreamingMomentMatchingPCA
-    >>> from fairpca.data.problems import PowerLawProblem
+    >>> from fairpca.datasets.problems import PowerLawProblem
     >>> curve = learning_curve(
     ...     PowerLawProblem.random(10),
     ...     {"moments": StreamingMomentMatchingPCA(2, n_unfair=3)},

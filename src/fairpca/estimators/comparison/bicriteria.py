@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairpca.estimators.balanced import BalancedProjection
 from fairpca.estimators.base import as_generator
+from fairpca.estimators.families.balanced import BalancedProjection
 from fairpca.estimators.parameters import check_positive_count
-from fairpca.solvers.bicriteria import bicriteria_components
+from fairpca.solvers.balance.bicriteria import bicriteria_components
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
 

@@ -9,14 +9,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import dtype_of
-from fairpca.estimators.contrasted import ContrastedProjection
+from fairpca.estimators.families.contrasted import ContrastedProjection
+from fairpca.estimators.families.summarized import SummarisedRows
 from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
-from fairpca.estimators.summarised import SummarisedRows
-from fairpca.solvers.convex_matching import matching_components, solve_by_splitting
-from fairpca.solvers.convex_matching_sdp import solve_by_modelling
-from fairpca.solvers.covariance_matching import covariance_differences
-from fairpca.solvers.matching_programme import MatchingProgramme, ProgrammeResult
-from fairpca.solvers.moment_matching import constrained_components, rank_floor, unfair_subspace
+from fairpca.solvers.moments.convex_matching import matching_components, solve_by_splitting
+from fairpca.solvers.moments.convex_matching_sdp import solve_by_modelling
+from fairpca.solvers.moments.covariance_matching import covariance_differences
+from fairpca.solvers.moments.matching_program import MatchingProgramme, ProgrammeResult
+from fairpca.solvers.moments.moment_matching import (
+    constrained_components,
+    rank_floor,
+    unfair_subspace,
+)
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
@@ -228,7 +232,7 @@ class ConvexMatchingPCA(ContrastedProjection):
     def _keep(
         self,
         seen: SummarisedRows,
-        result: SolverResult,
+        result: SolverResult[Any],
         means: Floats,
         differences: Floats,
         total: float,

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from fairpca.estimators.base import deterministic_signs, dtype_of
 from fairpca.estimators.comparison.trade_off import check_trade_off, trade_off_scale
-from fairpca.estimators.contrasted import ContrastedProjection
+from fairpca.estimators.families.contrasted import ContrastedProjection
+from fairpca.estimators.families.summarized import SummarisedRows
 from fairpca.estimators.parameters import is_count
-from fairpca.estimators.summarised import SummarisedRows
-from fairpca.solvers.covariance_matching import most_differing_subspace
-from fairpca.solvers.moment_matching import constrained_components, unfair_subspace
+from fairpca.solvers.moments.covariance_matching import most_differing_subspace
+from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
 from fairpca.summaries.base import Floats
 
 __all__ = ["CovarianceMatchingPCA"]

@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from fairpca.estimators.balanced import BalancedProjection
+from fairpca.estimators.families.balanced import BalancedProjection
+from fairpca.estimators.families.summarized import TooManyGroupsError
 from fairpca.estimators.parameters import check_tolerance
-from fairpca.estimators.summarised import TooManyGroupsError
-from fairpca.solvers.disparity_penalty import disparity_penalty_components
+from fairpca.solvers.balance.disparity_penalty import disparity_penalty_components
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
 

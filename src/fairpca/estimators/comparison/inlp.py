@@ -9,11 +9,11 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import has_fit_parameter
 
-from fairpca.estimators.comparison.row_erasure import RowErasure, column_spread
+from fairpca.estimators.families.removal import Summary
+from fairpca.estimators.families.row_erasure import RowErasure, column_spread
 from fairpca.estimators.parameters import is_count
-from fairpca.estimators.removal import Summary
-from fairpca.solvers.inlp import nullspace_projection
-from fairpca.solvers.readers import Concept, logistic_reader
+from fairpca.solvers.erasure.classifiers import Concept, logistic_reader
+from fairpca.solvers.erasure.inlp import nullspace_projection
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 from fairpca.summaries.contrasts import Contrast
@@ -155,7 +155,7 @@ class INLP(RowErasure):
 
     def _erase(
         self, X: Floats, concepts: list[Concept], summary: Summary, contrasts: list[Contrast]
-    ) -> SolverResult:
+    ) -> SolverResult[Any]:
         given = not isinstance(self.classifier, str)
         result = nullspace_projection(
             X,

@@ -27,7 +27,8 @@ from fairpca.estimators.base import (
     dtype_of,
     in_precision,
 )
-from fairpca.estimators.comparison.kernel_map import (
+from fairpca.estimators.comparison.trade_off import check_trade_off, trade_off_scale
+from fairpca.estimators.families.kernel_map import (
     WITH_FEATURES,
     KernelMap,
     check_finite,
@@ -37,20 +38,19 @@ from fairpca.estimators.comparison.kernel_map import (
     kernel_features,
     kernel_matrix,
 )
-from fairpca.estimators.comparison.trade_off import check_trade_off, trade_off_scale
 from fairpca.estimators.parameters import (
     check_choice,
     check_group_handling,
     check_n_components,
     check_positive_count,
 )
-from fairpca.solvers.kernel_mean_matching import (
+from fairpca.solvers.moments.kernel_means import (
     KernelComponents,
     kernel_components,
     landmark_components,
     landmark_features,
 )
-from fairpca.solvers.room import ways_to_keep_more
+from fairpca.solvers.numerics.room import ways_to_keep_more
 from fairpca.summaries.base import Floats, split_into_cells
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.moments import GroupMoments

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from fairpca.estimators.base import dtype_of
-from fairpca.estimators.contrasted import ContrastedProjection
+from fairpca.estimators.families.contrasted import ContrastedProjection
+from fairpca.estimators.families.summarized import SummarisedRows
 from fairpca.estimators.parameters import check_choice
-from fairpca.estimators.summarised import SummarisedRows
-from fairpca.solvers.leace import erased_components
-from fairpca.solvers.moment_matching import span_of_directions
+from fairpca.solvers.moments.leace import erased_components
+from fairpca.solvers.moments.moment_matching import span_of_directions
 from fairpca.summaries.moments import Resolution
 
 __all__ = ["LEACE"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from fairpca.estimators.balanced import BalancedProjection, warn_unless_converged
+from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_converged
 from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
-from fairpca.solvers.max_min_variance import minorise_maximise, subgradient_ascent
+from fairpca.solvers.balance.max_min_variance import minorise_maximise, subgradient_ascent
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
@@ -109,7 +109,7 @@ class MaxMinVariancePCA(BalancedProjection):
 
     def _components(self, problem: GroupGrams, n_components: int) -> Floats:
         moments = problem.grams / problem.weights[:, None, None]
-        result: SolverResult = _SOLVERS[self.solver](
+        result: SolverResult[Any] = _SOLVERS[self.solver](
             moments, n_components, max_iter=int(self.max_iter), tol=float(self.tol)
         )
         warn_unless_converged(self, result)

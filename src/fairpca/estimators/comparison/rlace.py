@@ -6,16 +6,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairpca.estimators.comparison.row_erasure import (
+from fairpca.estimators.families.removal import Summary
+from fairpca.estimators.families.row_erasure import (
     RowErasure,
     column_spread,
     mean_differences,
 )
 from fairpca.estimators.parameters import check_positive_count, check_tolerance
-from fairpca.estimators.removal import Summary
-from fairpca.solvers.readers import Concept
+from fairpca.solvers.erasure.classifiers import Concept
+from fairpca.solvers.erasure.rlace import adversarial_erasure
 from fairpca.solvers.result import SolverResult
-from fairpca.solvers.rlace import adversarial_erasure
 from fairpca.summaries.base import Floats
 from fairpca.summaries.contrasts import Contrast
 
@@ -152,7 +152,7 @@ class RLACE(RowErasure):
 
     def _erase(
         self, X: Floats, concepts: list[Concept], summary: Summary, contrasts: list[Contrast]
-    ) -> SolverResult:
+    ) -> SolverResult[Any]:
         result = adversarial_erasure(
             X,
             concepts,

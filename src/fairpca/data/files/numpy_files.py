@@ -1,0 +1,180 @@
+"""NumPy files as tables: ``.npy`` memory-mapped and read-only, ``.npz`` with named arrays.
+
+An ``.npz`` holds the features under ``X`` or ``data``; every other array with one entry per row
+is a column (or several) of its own, such as group labels. Pickled objects are never loaded.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fairpca.data.files.numpy_archives import DAMAGE, Archive, LazyColumns, read_header
+from fairpca.data.files.paths import check_readable
+from fairpca.data.files.table_source import BLOCK_ROWS, DataFileError, TableSource
+
+__all__ = ["map_array", "open_numpy"]
+
+_MATRIX_KEYS = ("X", "data")
+_NAME_KEYS = ("feature_names", "feature_names_in_", "columns")
+Place = tuple[str, Callable[[Any], Any]]
+"""The array that holds a column, and what picks the column out of it."""
+
+Places = dict[str, Place]
+
+
+@dataclass(frozen=True)
+class NumpySource(TableSource):
+    """Columns of arrays; a memory map is read only where and when a block is."""
+
+    arrays: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+
+    def _batches(
+        self, columns: list[str], types: Mapping[str, pa.DataType], block_rows: int
+    ) -> Iterator[tuple[pa.RecordBatch, float]]:
+        total = self.n_rows or 0
+        for start in range(0, total, block_rows):
+            stop = min(total, start + block_rows)
+            values = [_arrow(self.arrays[name][start:stop], self.path, name) for name in columns]
+            yield pa.record_batch(values, names=columns), stop / total
+
+    def _table(self, columns: list[str]) -> pa.Table:
+        batches = [batch for batch, _ in self._batches(columns, {}, BLOCK_ROWS)]
+        return pa.Table.from_batches(batches) if batches else pa.table({c: [] for c in columns})
+
+
+def map_array(path: Path) -> NDArray[Any]:
+    """Return the array of an ``.npy`` file as a read-only memory map.
+
+    Raises
+    ------
+    DataFileError
+        If the file is damaged, cut short, or holds Python objects.
+    FileNotFoundError
+        If there is none.
+    """
+    check_readable(path)
+    try:
+        with path.open("rb") as file:
+            read_header(file, path, path.stat().st_size)
+        mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except DAMAGE as error:
+        raise error if isinstance(error, DataFileError) else _damaged(path, error) from error
+    return mapped
+
+
+def open_numpy(path: Path) -> TableSource:
+    """Open an ``.npy`` or ``.npz`` file; names for nameless columns are ``x0``, and so on.
+
+    Of an archive only headers are read; an array is unpacked when a column of it is.
+    """
+    try:
+        if path.suffix.lower() == ".npy":
+            mapped = map_array(path)
+            places = _matrix_columns("", mapped.shape, mapped.dtype, path, None)
+            columns = {name: pick(mapped) for name, (_, pick) in places.items()}
+            return NumpySource(path, tuple(columns), len(mapped), arrays=columns)
+        archive = Archive(path)
+        n_rows, places, notes = _archive_columns(archive)
+    except (*DAMAGE, zipfile.BadZipFile) as error:
+        raise error if isinstance(error, DataFileError) else _damaged(path, error) from error
+    return NumpySource(
+        path, tuple(places), n_rows, notes=notes, arrays=LazyColumns(archive, places)
+    )
+
+
+def _archive_columns(archive: Archive) -> tuple[int, Places, tuple[str, ...]]:
+    """Return the rows of an archive's table, where its columns are, and notes."""
+    path, left = archive.path, dict(archive.shapes)
+    key = next((k for k in _MATRIX_KEYS if k in left), None)
+    if key is None:
+        raise DataFileError(
+            f"{path}: no array named X or data (it has {', '.join(map(repr, left)) or 'none'}). "
+            "Save the features as numpy.savez(path, X=…, group=…)."
+        )
+    shape = left.pop(key)
+    n_rows = shape[0] if shape else 0
+    names_key = next((k for k in _NAME_KEYS if k in left), None)
+    names = None
+    if names_key is not None:
+        width = shape[1] if len(shape) == 2 else 1
+        n_names = math.prod(left.pop(names_key))
+        if n_names != width:
+            raise DataFileError(f"{path}: {n_names} feature names for {width} columns.")
+        names = [str(v) for v in archive.load(names_key).ravel()]
+    columns = _matrix_columns(key, shape, archive.dtypes[key], path, names)
+    skipped = []
+    for name, found in left.items():
+        if len(found) not in (1, 2) or found[0] != n_rows:
+            skipped.append(name)
+            continue
+        for column, place in _named(name, found):
+            if column in columns:
+                raise DataFileError(f"{path}: two columns are named {column!r}. Rename an array.")
+            columns[column] = place
+    for array, _ in columns.values():
+        if archive.dtypes[array].hasobject:
+            raise _damaged(path, ValueError("Python objects in dtype"))
+    note = f"arrays without one entry per row are left out: {', '.join(skipped)}"
+    return n_rows, columns, (note,) if skipped else ()
+
+
+def _matrix_columns(
+    array: str, shape: tuple[int, ...], dtype: np.dtype[Any], path: Path, names: list[str] | None
+) -> Places:
+    if dtype.names:
+        return {name: (array, itemgetter(name)) for name in dtype.names}
+    if len(shape) not in (1, 2):
+        raise DataFileError(
+            f"{path}: the array has {len(shape)} dimensions {shape}; a table has two. "
+            "Reshape it to (n_samples, n_features), for images X.reshape(len(X), -1)."
+        )
+    width = shape[1] if len(shape) == 2 else 1
+    names = names or [f"x{j}" for j in range(width)]
+    if len(set(names)) != len(names):
+        raise DataFileError(
+            f"{path}: {len(names)} feature names ({len(set(names))} different) for {width} columns."
+        )
+    return {name: (array, _picker(shape, j)) for j, name in enumerate(names)}
+
+
+def _named(name: str, shape: tuple[int, ...]) -> Iterator[tuple[str, Place]]:
+    width = shape[1] if len(shape) == 2 else 1
+    for j in range(width):
+        yield name if width == 1 else f"{name}_{j}", (name, _picker(shape, j))
+
+
+def _picker(shape: tuple[int, ...], column: int) -> Callable[[Any], Any]:
+    return itemgetter((slice(None), column)) if len(shape) == 2 else itemgetter(slice(None))
+
+
+def _arrow(values: NDArray[np.generic], path: Path, name: str) -> pa.Array:
+    if values.dtype.kind in "US":
+        return pa.array([v if isinstance(v, str) else v.decode() for v in values.tolist()])
+    if values.dtype.kind not in "biufM":
+        raise DataFileError(
+            f"{path}: column {name!r} has the type {values.dtype}, which is neither numbers, text "
+            "nor dates."
+        )
+    if values.dtype == np.float16:
+        values = values.astype(np.float32)
+    return pa.array(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("=")))
+
+
+def _damaged(path: Path, error: Exception) -> DataFileError:
+    if re.search("Object arrays cannot be|Python objects in dtype", str(error)):
+        return DataFileError(
+            f"{path}: an array holds Python objects, which NumPy stores as pickle, and pickle can "
+            "run code. Save labels as text: numpy.save(path, labels.astype(str))."
+        )
+    return DataFileError(f"{path}: the file is damaged: {error}")

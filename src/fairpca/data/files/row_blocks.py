@@ -1,0 +1,197 @@
+"""Row-block sources: data that come, or are read, a bounded number of rows at a time.
+
+`as_row_source` opens paths, arrays and streams as a `RowSource`; `prefetched` reads ahead.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fairpca.data.files.numpy_files import map_array
+from fairpca.data.files.opening import SUFFIXES, open_table
+from fairpca.data.files.parquet_folders import open_parquet_folder
+from fairpca.data.files.paths import check_readable
+from fairpca.data.files.row_source import (
+    ArraySource,
+    BlockStream,
+    ColumnRoles,
+    RowBlock,
+    RowSource,
+    TableRows,
+)
+
+__all__ = [
+    "ArraySource",
+    "BlockStream",
+    "ColumnRoles",
+    "RowBlock",
+    "RowSource",
+    "TableRows",
+    "as_row_source",
+    "prefetched",
+]
+
+_Block = TypeVar("_Block")
+
+
+def as_row_source(
+    data: Any,
+    *,
+    sensitive_features: Any = None,
+    y: Any = None,
+    sample_weight: Any = None,
+    block_rows: int | None = None,
+) -> RowSource | None:
+    """Return the source of data that are to be read in blocks; None for arrays and frames.
+
+    Parameters
+    ----------
+    data : RowSource, path, iterable of tuples, pyarrow dataset, Zarr or HDF5 array
+        A path may be a CSV, Parquet, Arrow or ``.npy`` file, a Zarr or HDF5 store (its array ``X``,
+        or ``store.h5::name``), or a folder of Parquet files.
+    sensitive_features, y, sample_weight : str, sequence of str or array-like, optional
+        Column names, for tables; one entry per row, for arrays.
+    block_rows : int, optional
+        Rows of a block.
+
+    Raises
+    ------
+    ValueError
+        If a path is of no known kind, or parts that a source brings itself are given as well.
+    """
+    if isinstance(data, RowSource):
+        _check_no_parts(sensitive_features, y, sample_weight)
+        return data
+    if isinstance(data, str | Path):
+        return _open_path(data, (sensitive_features, y, sample_weight), block_rows)
+    if type(data).__module__.startswith("pyarrow._dataset"):
+        return TableRows.over(
+            data, ColumnRoles(sensitive_features, y, sample_weight), block_rows=block_rows
+        )
+    if type(data).__module__.partition(".")[0] in {"zarr", "h5py"} and hasattr(data, "shape"):
+        return ArraySource.over(
+            data, sensitive_features, sample_weight=sample_weight, y=y, block_rows=block_rows
+        )
+    if not _is_stream(data):
+        return None
+    _check_no_parts(sensitive_features, y, sample_weight)
+    once = isinstance(data, Iterator)
+    name = "generator" if once else type(data).__name__
+    return BlockStream(name=name, n_rows=None, rereadable=not once, items=data)
+
+
+def prefetched(blocks: Iterator[_Block], depth: int = 2) -> Iterator[_Block]:
+    """Read up to `depth` blocks ahead in a thread, so that reading overlaps computing."""
+    ready: queue.Queue[Any] = queue.Queue(maxsize=depth)
+    stop = threading.Event()
+
+    def put(item: Any) -> bool:
+        while not stop.is_set():
+            try:
+                ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def read() -> None:
+        try:
+            for block in blocks:
+                if not put((block, None)):
+                    return
+            put(None)
+        except BaseException as error:  # raised again where blocks are used
+            put((None, error))
+
+    reader = threading.Thread(target=read, name="fairpca-prefetch", daemon=True)
+    reader.start()
+    try:
+        while (item := ready.get()) is not None:
+            block, error = item
+            if error is not None:
+                raise error
+            yield block
+    finally:
+        stop.set()
+        reader.join()
+
+
+def _open_path(path: str | Path, parts: tuple[Any, Any, Any], block_rows: int | None) -> RowSource:
+    sensitive_features, y, sample_weight = parts
+    text = str(path)
+    store = text.partition("::")[0]
+    suffix = Path(store).suffix.lower()
+    if suffix in {".zarr", ".h5", ".hdf5", ".h5ad"}:
+        from fairpca.data.files.stores import open_store
+
+        return open_store(
+            text, sensitive_features, y=y, sample_weight=sample_weight, block_rows=block_rows
+        )
+    if suffix == ".npy" and not _is_names(sensitive_features):
+        return ArraySource.over(
+            map_array(Path(path)),
+            sensitive_features,
+            sample_weight=sample_weight,
+            y=y,
+            block_rows=block_rows,
+            name=text,
+        )
+    for name, part in (
+        ("sensitive_features", sensitive_features),
+        ("y", y),
+        ("sample_weight", sample_weight),
+    ):
+        if part is not None and not _is_names(part):
+            raise ValueError(f"{path}: give {name} as the name of a column of the file.")
+    roles = ColumnRoles(*parts)
+    if os.path.isdir(path):
+        return TableRows.over(open_parquet_folder(Path(path)), roles, block_rows=block_rows)
+    check_readable(path, "file or folder")
+    if suffix not in SUFFIXES:
+        known = ", ".join([*SUFFIXES, ".zarr", ".h5", ".hdf5", ".h5ad"])
+        raise ValueError(
+            f"{path}: unknown kind of file {suffix!r}. Files to be read in blocks end in {known}; "
+            "a folder must hold Parquet files (images: fairpca.data.files.images.ImageFolder)."
+        )
+    return TableRows.over(open_table(path), roles, block_rows=block_rows)
+
+
+def _is_names(value: Any) -> bool:
+    """Whether a value is a column name, or a few of them: the labels of rows come as arrays."""
+    return isinstance(value, str) or (
+        isinstance(value, list | tuple) and bool(value) and all(isinstance(v, str) for v in value)
+    )
+
+
+def _is_stream(data: Any) -> bool:
+    if hasattr(data, "shape") or hasattr(data, "__array__") or hasattr(data, "__dataframe__"):
+        return False
+    if isinstance(data, Iterator):
+        return True
+    if isinstance(data, list | tuple):
+        return any(map(_is_block, data))
+    return isinstance(data, Iterable) and not isinstance(data, str | bytes | dict)
+
+
+def _is_block(item: Any) -> bool:
+    """Whether a list's item can be nothing but a block, or a mistaken one, and no row."""
+    if isinstance(item, RowBlock | dict) or getattr(item, "ndim", 0) == 2:
+        return True
+    if not (isinstance(item, tuple) and item):
+        return False
+    first = item[0]
+    nested = isinstance(first, list | tuple) and bool(first) and isinstance(first[0], list | tuple)
+    return nested or getattr(first, "ndim", 0) > 0
+
+
+def _check_no_parts(*parts: Any) -> None:
+    if any(part is not None for part in parts):
+        raise ValueError(
+            "a stream of blocks brings its own groups, weights and labels: give tuples "
+            "(X_block, groups_block[, weights[, y]]), and no sensitive_features beside them."
+        )

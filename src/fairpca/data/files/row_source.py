@@ -1,0 +1,327 @@
+"""Blocks of rows with their groups, from the start or from a given block on: `RowSource`.
+
+What cannot be read again (a generator) says so.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fairpca.data.files.arrow_types import check_flat, is_text, plain_types
+from fairpca.data.files.opening import TableSource, check_columns
+from fairpca.data.files.parquet_folders import check_partitions
+from fairpca.data.files.table_source import reading
+
+__all__ = ["ArraySource", "BlockStream", "ColumnRoles", "RowBlock", "RowSource", "TableRows"]
+
+BLOCK_BYTES = 32 * 2**20
+"""Size of a block read from an array, unless told otherwise."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlock:
+    """Some rows and what belongs to them; every part as `fit` takes it.
+
+    Parameters
+    ----------
+    X : array-like or frame of shape (n_rows, n_features)
+        The rows.
+    sensitive_features, sample_weight, y : optional
+        As in `fit`.
+    """
+
+    X: Any
+    sensitive_features: Any = None
+    sample_weight: Any = None
+    y: Any = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the block."""
+        return int(self.X.shape[0]) if hasattr(self.X, "shape") else len(self.X)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RowSource(ABC):
+    """Where blocks of rows come from.
+
+    Attributes
+    ----------
+    name : str
+        What to call it in messages.
+    n_rows : int or None
+        All rows, None where only reading would tell.
+    rereadable : bool
+        Whether `blocks` may be called more than once.
+    """
+
+    name: str
+    n_rows: int | None
+    rereadable: bool = True
+
+    @abstractmethod
+    def blocks(self, start: int = 0) -> Iterator[RowBlock]:
+        """Yield blocks, leaving out the first `start` of them; always cut in the same places."""
+
+    def identity(self) -> dict[str, Any]:
+        """Return by name what makes it this source, as JSON values: a checkpoint holds it.
+
+        Its content is not part of it: that is known by what is read.
+        """
+        return {"source": self.name, "number of rows": self.n_rows}
+
+    def weighted_rows(self) -> int | None:
+        """Return how many rows have a positive weight, None where only reading would tell."""
+        return self.n_rows
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BlockStream(RowSource):
+    """An iterable of `RowBlock` or of tuples (X, groups[, weights[, y]])."""
+
+    items: Iterable[Any] = ()
+
+    def blocks(self, start: int = 0) -> Iterator[RowBlock]:
+        """See `RowSource.blocks`."""
+        for i, item in enumerate(islice(self.items, start, None), start):
+            if isinstance(item, RowBlock):
+                yield item
+            elif isinstance(item, tuple) and 1 <= len(item) <= 4:
+                yield RowBlock(*item)
+            else:
+                raise TypeError(
+                    f"block {i} of the stream is a {type(item).__name__}; give tuples "
+                    "(X_block, groups_block[, weights[, y]])."
+                )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ArraySource(RowSource):
+    """A two-dimensional array that is read by slices of rows: memory map, Zarr, HDF5.
+
+    Further axes (images) are flattened.
+    """
+
+    X: Any = None
+    sensitive_features: Any = None
+    sample_weight: Any = None
+    y: Any = None
+    block_rows: int = 1024
+
+    @classmethod
+    def over(
+        cls,
+        X: Any,
+        sensitive_features: Any = None,
+        *,
+        sample_weight: Any = None,
+        y: Any = None,
+        block_rows: int | None = None,
+        name: str = "array",
+    ) -> ArraySource:
+        """Return the source of an array's rows.
+
+        Raises
+        ------
+        ValueError
+            If X has no columns, or labels or weights are not one per row.
+        """
+        if len(X.shape) < 2:
+            raise ValueError(
+                f"{name} has the shape {tuple(X.shape)}: rows and columns are needed, (n_samples, "
+                "n_features)."
+            )
+        n, width = int(X.shape[0]), int(np.prod(X.shape[1:], dtype=np.int64))
+        for part, values in (
+            ("sensitive_features", sensitive_features),
+            ("sample_weight", sample_weight),
+            ("y", y),
+        ):
+            if values is not None and _length(values) != n:
+                raise ValueError(f"{part} has {_length(values)} rows, X has {n}.")
+        size = block_rows or max(1, BLOCK_BYTES // max(1, width * X.dtype.itemsize))
+        return cls(
+            name=f"{name} of {n} x {width}",
+            n_rows=n,
+            X=X,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            y=y,
+            block_rows=size,
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """See `RowSource.identity`."""
+        return {**super().identity(), "rows of a block": self.block_rows}
+
+    def weighted_rows(self) -> int | None:
+        """See `RowSource.weighted_rows`."""
+        w = self.sample_weight
+        return self.n_rows if w is None else int(np.count_nonzero(np.asarray(w)))
+
+    def blocks(self, start: int = 0) -> Iterator[RowBlock]:
+        """See `RowSource.blocks`."""
+        for first in range(start * self.block_rows, self.X.shape[0], self.block_rows):
+            rows = slice(first, min(first + self.block_rows, int(self.X.shape[0])))
+            X = np.asarray(self.X[rows])
+            yield RowBlock(
+                X.reshape(len(X), -1),
+                _rows(self.sensitive_features, rows),
+                _rows(self.sample_weight, rows),
+                _rows(self.y, rows),
+            )
+
+
+@dataclass(frozen=True)
+class ColumnRoles:
+    """Which columns of a table are what; all others are features.
+
+    Parameters
+    ----------
+    sensitive_features : str or sequence of str, optional
+        Columns of group labels.
+    y, sample_weight : str, optional
+        Label and weight columns.
+    features : sequence of str, optional
+        The features, in place of all other columns.
+    """
+
+    sensitive_features: str | Sequence[str] | None = None
+    y: str | None = None
+    sample_weight: str | None = None
+    features: Sequence[str] | None = None
+
+    @property
+    def groups(self) -> list[str]:
+        """The group columns."""
+        names = self.sensitive_features
+        return [names] if isinstance(names, str) else list(names or ())
+
+    def columns(self, available: Sequence[str], where: str) -> tuple[list[str], list[str]]:
+        """Return the feature columns, and all columns to read.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            If a column is not there.
+        """
+        others = [*self.groups, *(n for n in (self.y, self.sample_weight) if n is not None)]
+        check_columns([*others, *(self.features or ())], available, where)
+        features = list(self.features or (n for n in available if n not in others))
+        return features, list(dict.fromkeys([*features, *others]))
+
+    def split(self, batch: pa.RecordBatch, features: list[str]) -> RowBlock:
+        """Return a batch's parts."""
+        groups = self.groups
+        return RowBlock(
+            pa.Table.from_batches([batch.select(features)]),
+            {name: _values(batch, name) for name in groups} if groups else None,
+            None if self.sample_weight is None else _values(batch, self.sample_weight),
+            None if self.y is None else _values(batch, self.y),
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableRows(RowSource):
+    """The rows of a table: a data file, or a `pyarrow.dataset.Dataset` of many."""
+
+    table: Any = None
+    roles: ColumnRoles = field(default_factory=ColumnRoles)
+    block_rows: int | None = None
+
+    @classmethod
+    def over(cls, table: Any, roles: ColumnRoles, *, block_rows: int | None = None) -> TableRows:
+        """Return the source of a `TableSource`'s or an Arrow dataset's rows."""
+        if isinstance(table, TableSource):
+            name, n_rows = str(table.path), table.n_rows
+        else:
+            files = getattr(table, "files", ())
+            check_partitions(table)
+            with reading(Path(files[0]).parent if files else Path("dataset")):
+                name, n_rows = f"dataset of {len(files)} files", table.count_rows()
+        return cls(name=name, n_rows=n_rows, table=table, roles=roles, block_rows=block_rows)
+
+    def blocks(self, start: int = 0) -> Iterator[RowBlock]:
+        """See `RowSource.blocks`."""
+        for batch in islice(self._batches(), start, None):
+            yield self.roles.split(batch, self._features())
+
+    def identity(self) -> dict[str, Any]:
+        """See `RowSource.identity`."""
+        roles = self.roles
+        return {
+            **super().identity(),
+            "rows of a block": self.block_rows,
+            "columns of sensitive features": roles.groups,
+            "column of y": roles.y,
+            "column of sample weights": roles.sample_weight,
+            "features": self._features(),
+        }
+
+    def weighted_rows(self) -> int | None:
+        """See `RowSource.weighted_rows`; reads the column of weights."""
+        name = self.roles.sample_weight
+        if name is None or self.n_rows is None:
+            return self.n_rows
+        return sum(int(np.count_nonzero(_values(b, name))) for b in self._batches([name]))
+
+    def _batches(self, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+        columns = columns or self._columns()[1]
+        if isinstance(self.table, TableSource):
+            yield from self.table.blocks(columns, block_rows=self.block_rows)
+            return
+        size = self.block_rows or max(1, BLOCK_BYTES // (8 * len(columns)))
+        # One fragment after the other: a scanner's read-ahead would hold many files' rows.
+        for fragment in self.table.get_fragments():
+            with reading(Path(getattr(fragment, "path", self.name))):
+                batches = fragment.to_batches(
+                    schema=self.table.schema,
+                    columns=columns,
+                    batch_size=size,
+                    batch_readahead=1,
+                    fragment_readahead=1,
+                )
+                yield from (plain_types(batch) for batch in batches if batch.num_rows)
+
+    def _columns(self) -> tuple[list[str], list[str]]:
+        table = self.table
+        names = table.column_names if isinstance(table, TableSource) else table.schema.names
+        return self.roles.columns(names, self.name)
+
+    def _features(self) -> list[str]:
+        return self._columns()[0]
+
+
+def _length(values: Any) -> int:
+    if isinstance(values, Mapping):
+        lengths = {_length(column) for column in values.values()}
+        return lengths.pop() if len(lengths) == 1 else -1
+    return int(values.shape[0]) if hasattr(values, "shape") else len(values)
+
+
+def _rows(values: Any, rows: slice) -> Any:
+    if values is None:
+        return None
+    if isinstance(values, Mapping):
+        return {name: _rows(column, rows) for name, column in values.items()}
+    return values.iloc[rows] if hasattr(values, "iloc") else values[rows]
+
+
+def _values(batch: pa.RecordBatch, name: str) -> Any:
+    column = batch.column(batch.schema.get_field_index(name))
+    check_flat(column.type, name, "the ")
+    if not column.null_count and is_text(column.type):
+        # By way of the few distinct ones: a Python object for each row would be slow.
+        coded = column.dictionary_encode()
+        return np.array(coded.dictionary.to_pylist(), dtype=str)[coded.indices.to_numpy()]
+    if column.null_count or pa.types.is_dictionary(column.type):
+        return np.array(column.to_pylist(), dtype=object)
+    return column.to_numpy(zero_copy_only=False)

@@ -1,0 +1,238 @@
+"""One column of a table at a time: what it holds, and its values as numbers or as codes.
+
+Numbers become float64 with NaN for missing; text becomes positions in a dictionary, by pyarrow's
+own encoding, so that no Python object is made per row.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse
+from numpy.typing import NDArray
+
+from fairpca.data.advice import AdviceError, Setting
+from fairpca.data.files.arrow_types import check_flat, decoded, is_text, nan_as_null, plain_types
+from fairpca.data.frames import check_distinct_names, dense_columns, without_stored_index
+from fairpca.data.row_numbers import COUNTED, row_number
+
+__all__ = [
+    "MISSING",
+    "Kind",
+    "as_table",
+    "column_kind",
+    "count_missing",
+    "numbers",
+    "refuse_empty",
+    "refuse_infinite",
+    "text_codes",
+    "text_values",
+]
+
+MISSING = "(missing)"
+"""The value that missing text becomes where it is imputed."""
+
+Kind = Literal["number", "text", "boolean"]
+
+
+def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
+    """Return any frame, mapping of columns or 2-D array as a pyarrow table.
+
+    Parameters
+    ----------
+    data : pandas, polars, pyarrow or other frame; mapping; ndarray of shape (n_samples, n_columns)
+        The table. A pandas index is no column, nor is one that was stored in the table.
+    names : tuple of str, optional
+        The columns wanted: names for those of an array (``x0``, ``x1`` and so on by default), and
+        columns to take even where they were stored as an index.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If this is no table, or a column mixes kinds of values.
+    """
+    check_distinct_names(data, "the table")
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pa.Table):
+        return plain_types(without_stored_index(data, names or ()))
+    if scipy.sparse.issparse(data):
+        raise TypeError(
+            "Sparse data was passed, but dense data is required: pass a frame, or X.toarray()."
+        )
+    if isinstance(data, np.ndarray):
+        if data.ndim != 2:
+            raise ValueError(
+                f"a table has two dimensions, this array has {data.ndim}. Reshape your data with "
+                "array.reshape(-1, 1) if it is one column."
+            )
+        if data.dtype.kind == "c":
+            raise ValueError("Complex data not supported: pass real and imaginary parts.")
+        if names is None or len(names) != data.shape[1]:
+            names = tuple(f"x{j}" for j in range(data.shape[1]))
+        data = {name: data[:, j] for j, name in enumerate(names)}
+    try:
+        if isinstance(data, dict):
+            return plain_types(pa.table({name: _column(values) for name, values in data.items()}))
+        frame = nw.from_native(dense_columns(data))
+        eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+        with warnings.catch_warnings():  # pandas names that are not text become text, as wanted
+            warnings.filterwarnings("ignore", message=".*column names of mixed type")
+            table = eager.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(
+            f"a column mixes kinds of values ({str(error).splitlines()[0]}). Make it all numbers "
+            "or all text."
+        ) from error
+    except TypeError as error:
+        raise TypeError(
+            f"expected a data frame (pandas, polars or pyarrow), got {type(data).__name__}."
+        ) from error
+    return plain_types(without_stored_index(table, names or ()))
+
+
+def _column(values: Any) -> Any:
+    """Let NaN among Python objects be missing, as in a data frame."""
+    is_object = isinstance(values, np.ndarray) and values.dtype == object
+    return pa.array(values, from_pandas=True) if is_object else values
+
+
+def column_kind(kind: pa.DataType, name: str) -> Kind:
+    """Say how a column of an Arrow type is to be encoded.
+
+    Raises
+    ------
+    AdviceError
+        If it holds dates, nested values or nothing at all, which have no obvious encoding.
+    """
+    if pa.types.is_null(kind):
+        raise refuse_empty(name)
+    if pa.types.is_dictionary(kind) or is_text(kind):
+        return "text"
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    if pa.types.is_temporal(kind):
+        raise AdviceError(
+            f"column {name!r} holds dates or times ({kind}). Turn it into a number, such as an age "
+            "in years or the days since a fixed date, or leave it out (",
+            Setting("drop", name),
+            ").",
+        )
+    check_flat(kind, name)
+    raise AdviceError(
+        f"column {name!r} holds {kind} values, which are neither numbers nor text. Turn them into "
+        "either or leave the column out (",
+        Setting("drop", name),
+        ").",
+    )
+
+
+def refuse_empty(name: str) -> AdviceError:
+    """Return the error for a column without any value."""
+    return AdviceError(
+        f"column {name!r} has no values in any row. Leave it out (", Setting("drop", name), ")."
+    )
+
+
+def refuse_infinite(name: str, count: int, row: int) -> AdviceError:
+    """Return the error for a column with infinite numbers, the first in a row counted from 1."""
+    return AdviceError(
+        f"column {name!r} has {count} infinite values (first in row {row}; {COUNTED}). Replace "
+        "them, or leave the column out (",
+        Setting("drop", name),
+        ").",
+    )
+
+
+def count_missing(column: pa.ChunkedArray) -> int:
+    """Count the nulls of a column, and the NaNs where it holds floating-point numbers."""
+    missing = int(column.null_count)
+    if pa.types.is_floating(column.type):
+        missing += pc.sum(pc.is_nan(column), min_count=0).as_py()
+    return missing
+
+
+def numbers(
+    column: pa.ChunkedArray | pa.Array, name: str, *, infinite: bool = False
+) -> NDArray[np.float64]:
+    """Return a column as float64, shape (n_rows,), with NaN for missing.
+
+    Raises
+    ------
+    ValueError
+        If a value is no number, or is infinite and `infinite` is not set.
+    """
+    values = np.asarray(_cast(decoded(column), pa.float64(), name, "numbers"), dtype=np.float64)
+    bad = np.isinf(values)
+    if not infinite and bad.any():
+        row = row_number(int(np.argmax(bad)))
+        raise refuse_infinite(name, int(np.count_nonzero(bad)), row)
+    return values
+
+
+def text_values(column: Any, name: str, kind: Kind) -> Any:
+    """Return a column's values as text, booleans as ``"true"`` and ``"false"``, missing as null.
+
+    Raises
+    ------
+    ValueError
+        If the column is said to be boolean, and a value is neither true nor false.
+    """
+    column = nan_as_null(decoded(column))
+    if kind == "boolean":
+        column = _booleans(column, name)
+    return _cast(column, pa.large_string(), name, "text")
+
+
+def text_codes(
+    column: pa.Array, name: str, kind: Kind
+) -> tuple[list[str | None], NDArray[np.intp]]:
+    """Return the distinct values of a column as text, and each row's position among them.
+
+    A missing value is None among the distinct values.
+    """
+    encoded = text_values(column, name, kind).dictionary_encode(null_encoding="encode")
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False)
+
+
+def _booleans(column: Any, name: str) -> Any:
+    """Return true, false or null: what is 1 or true, 0 or false, as numbers or in words."""
+    kind = column.type
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return column.cast(pa.bool_())
+    if is_text(kind):
+        words = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+        true, false = (pa.array(w, kind) for w in (("true", "1", "1.0"), ("false", "0", "0.0")))
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        words = column.cast(pa.float64(), safe=False)
+        true, false = pa.array([1.0]), pa.array([0.0])
+    else:
+        raise ValueError(f"column {name!r} should hold true or false, not {kind} values.")
+    is_true = pc.is_in(words, true)
+    known = pc.or_(pc.or_(is_true, pc.is_in(words, false)), pc.is_null(column))
+    row = pc.index(known, False).as_py()
+    if row >= 0:
+        raise ValueError(
+            f"column {name!r} should hold true or false (or 1 or 0), but has "
+            f"{column[row].as_py()!r} in row {row_number(row)} ({COUNTED}). Correct it or empty "
+            "the field."
+        )
+    return pc.if_else(pc.is_null(column), pa.scalar(None, pa.bool_()), is_true)
+
+
+def _cast(column: Any, target: pa.DataType, name: str, held: str) -> Any:
+    if column.type == target:
+        return column
+    try:
+        return column.cast(target, safe=not pa.types.is_floating(target) or is_text(column.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueError(
+            f"column {name!r} should hold {held}: {str(error).splitlines()[0]}."
+        ) from error

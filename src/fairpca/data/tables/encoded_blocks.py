@@ -1,0 +1,114 @@
+"""The rows of a data file, taken apart by role and encoded, as row blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from fairpca.data.files.row_blocks import RowBlock, RowSource
+from fairpca.data.files.table_source import TableSource
+from fairpca.data.row_numbers import rows_from
+from fairpca.data.tables.encoder import TableEncoder, UnseenValues
+from fairpca.data.tables.giveaways import Giveaways
+from fairpca.data.tables.roles import LabelTally, Roles, TableParts, split_table
+
+__all__ = ["EncodedTable"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EncodedTable(RowSource):
+    """A data file read block by block through an encoder.
+
+    Parameters
+    ----------
+    name, n_rows, rereadable
+        See `RowSource`.
+    table : TableSource
+        The file.
+    roles : Roles
+        What its columns are.
+    encoder : TableEncoder
+        Fitted, by `learn` for example.
+    """
+
+    table: TableSource
+    roles: Roles
+    encoder: TableEncoder
+
+    @classmethod
+    def learn(
+        cls,
+        table: TableSource,
+        roles: Roles,
+        encoder: TableEncoder,
+        progress: Callable[[float], None] | None = None,
+    ) -> EncodedTable:
+        """Fit an encoder in one pass over the file, and return the source of encoded rows.
+
+        Parameters
+        ----------
+        table, roles : TableSource, Roles
+            The file and its columns.
+        encoder : TableEncoder
+            Not fitted yet.
+        progress : callable, optional
+            Called with the share of the file read, in [0, 1].
+        """
+        labels = LabelTally()
+        giveaways = Giveaways(categorical=encoder.categorical, passed_over=roles.sensitive_columns)
+
+        def features() -> Iterator[pa.Table]:
+            for batch in table.blocks(_columns(roles), progress=progress):
+                with rows_from(labels.n_rows):
+                    parts = split_table(pa.Table.from_batches([batch]), roles)
+                labels.add(parts)
+                giveaways.update(parts)
+                yield parts.features
+            labels.check()
+
+        encoder.fit_blocks(features())
+        giveaways.warn()
+        rows = encoder.n_samples_seen_
+        return cls(name=str(table.path), n_rows=rows, table=table, roles=roles, encoder=encoder)
+
+    def identity(self) -> dict[str, Any]:
+        """See `RowSource.identity`."""
+        roles = self.roles
+        return {
+            **super().identity(),
+            "features": list(roles.features),
+            "sensitive features": list(roles.sensitive),
+            "label": roles.label,
+            "bins": {name: list(edges) for name, edges in roles.edges.items()},
+            "encoding": {name: repr(v) for name, v in self.encoder.get_params().items()},
+        }
+
+    def blocks(self, start: int = 0) -> Iterator[RowBlock]:
+        """See `RowSource.blocks`."""
+        unseen = UnseenValues()
+        n_rows = 0
+        for i, parts in enumerate(self.parts()):
+            before, n_rows = n_rows, n_rows + parts.features.num_rows
+            if i < start:
+                continue
+            with rows_from(before):
+                X = self.encoder.encode(parts.features, unseen)
+            yield RowBlock(X, dict(parts.sensitive), None, parts.label)
+
+    def parts(self) -> Iterator[TableParts]:
+        """Yield the blocks, taken apart and not yet encoded."""
+        types: dict[str, Any] = self.encoder.column_types
+        n_rows = 0
+        for batch in self.table.blocks(_columns(self.roles), types=types):
+            with rows_from(n_rows):
+                parts = split_table(pa.Table.from_batches([batch]), self.roles)
+            n_rows += batch.num_rows
+            yield parts
+
+
+def _columns(roles: Roles) -> list[str]:
+    label = [] if roles.label_column is None else [roles.label_column]
+    return list(dict.fromkeys([*roles.features, *roles.sensitive_columns, *label]))

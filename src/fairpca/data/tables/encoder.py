@@ -1,0 +1,446 @@
+"""From a table of numbers and text to a matrix, and what must be remembered to do it again.
+
+Numeric columns are standardized, (x − mean) / standard deviation; each value of a text column gets
+a column of its own that is 1 where the row has it and 0 elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy, deepcopy
+from typing import Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from fairpca.data.files.table_source import check_columns
+from fairpca.data.frames import check_distinct_names
+from fairpca.data.plain_output import giving_arrays
+from fairpca.data.row_numbers import first_row, rows_from
+from fairpca.data.tables.categories import category_codes, category_of
+from fairpca.data.tables.column_checks import (
+    check_no_missing,
+    check_not_code,
+    check_scalable,
+    check_so_far,
+    check_usable,
+    warn_of_columns,
+)
+from fairpca.data.tables.column_profile import TableProfile, TextProfile
+from fairpca.data.tables.columns import Kind, as_table, count_missing, numbers
+from fairpca.data.tables.unseen import UnseenValues
+from fairpca.data.transaction import all_or_nothing, fits_anew
+
+__all__ = ["TableEncoder", "UnseenValues"]
+
+BATCH_ROWS = 65_536
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Encode a table as a float64 matrix: numbers standardized, text and booleans one-hot.
+
+    Numeric columns come first, then the categories of each other column, sorted as text; both in
+    the table's column order. Columns are matched by name at `transform`. Cost: one pass; memory
+    that of one block and of the distinct values.
+
+    Parameters
+    ----------
+    scale : bool, default=True
+        Divide centred numbers by their standard deviation (ddof 0; a constant column is only
+        centred). False leaves numbers as they are.
+    missing : {"error", "impute"}, default="error"
+        With "impute", missing numbers become the column's mean and missing text is a category
+        ``(missing)`` of its own. (Text that reads so becomes ``((missing))``.)
+    unseen : {"warn", "error"}, default="warn"
+        What to do with text at `transform` that `fit` did not see: warn and encode it as zeros,
+        or refuse.
+    categorical : sequence of str, default=()
+        Columns of numbers that are codes, to be treated as text.
+    max_categories : int, optional
+        The most distinct values a text column may have. By default 1,000, and no more than half of
+        the rows once above 50: such a column is a name or an identifier.
+
+    Attributes
+    ----------
+    feature_names_in_ : ndarray of str
+        The columns, in table order.
+    n_features_in_, n_features_out_ : int
+        Columns of the table, and of the matrix.
+    kinds_ : tuple of {"number", "text", "boolean"}
+        What each holds.
+    categories_ : dict of str to tuple of str
+        The values of each text column.
+    means_, variances_ : ndarray of shape (n_numeric,)
+        Of the numeric columns, missing values aside; the units of the column and their squares.
+    scales_ : ndarray of shape (n_numeric,)
+        What centred numbers are divided by: standard deviations, 1 for constant columns.
+    n_values_ : ndarray of shape (n_numeric,)
+        How many values they were taken over.
+    n_missing_ : dict of str to int
+        Missing values met, for columns that have any.
+    n_samples_seen_ : int
+        Rows fitted on.
+
+    Notes
+    -----
+    An imputed number does not move the column's mean, but the column varies less than its present
+    values do. Numbers that are names of things (postcodes, codes of jobs) belong in `categorical`.
+
+    Examples
+    --------
+    >>> encoder = TableEncoder().fit({"age": [20.0, 40.0], "job": ["nurse", "cook"]})
+    >>> encoder.get_feature_names_out().tolist()
+    ['age', 'job=cook', 'job=nurse']
+    >>> encoder.transform({"job": ["cook"], "age": [30.0]})
+    array([[0., 1., 0.]])
+    """
+
+    def __init__(
+        self,
+        *,
+        scale: bool = True,
+        missing: Literal["error", "impute"] = "error",
+        unseen: Literal["warn", "error"] = "warn",
+        categorical: Sequence[str] = (),
+        max_categories: int | None = None,
+    ) -> None:
+        self.scale = scale
+        self.missing = missing
+        self.unseen = unseen
+        self.categorical = categorical
+        self.max_categories = max_categories
+
+    @fits_anew
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the columns, means, variances and categories of a table X.
+
+        Raises
+        ------
+        ValueError
+            If columns cannot be encoded, have missing values (unless they are imputed), infinite
+            ones, more categories than `max_categories`, or numbers with a little text among them.
+            All of them are named at once.
+        """
+        return self.fit_blocks([X])
+
+    def fit_blocks(self, blocks: Iterable[Any]) -> Self:
+        """Learn from a table that comes in blocks of rows, as `fit` does from a whole one.
+
+        The result (up to rounding) and the errors do not depend on where blocks begin. Memory is
+        that of one block and of the distinct values.
+
+        Parameters
+        ----------
+        blocks : iterable of tables
+            All rows in order; every block with the columns of the first.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        """
+        learned = clone(self).set_params(**self.get_params(deep=False))
+        for block in blocks:
+            learned._add(as_table(block))
+        if not hasattr(learned, "kinds_"):
+            raise ValueError("the table has no rows.")
+        learned.check_learned()
+        learned._name_categories()
+        self._take(learned)
+        return self
+
+    def check(self, X: Any) -> None:
+        """Raise ValueError with everything that is wrong with a whole table, before any work."""
+        _check_choice("missing", self.missing, ("error", "impute"))
+        table = as_table(X)
+        if table.num_rows == 0:
+            raise ValueError("the table has no rows.")
+        profile = self._profile_of(table.schema)
+        for batch in table.to_batches(BATCH_ROWS):
+            profile.add(batch)
+        check_usable(profile, impute=self.missing == "impute")
+
+    @all_or_nothing
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from one more block of a table that is larger than memory.
+
+        The result is that of `fit` on all blocks together (to rounding). The column kinds are those
+        of the first block. A block with a fault that further rows cannot undo is refused,
+        and has no effect; what depends on all rows is checked when rows are first encoded, or by
+        `check_learned`. Where all blocks are at hand, `fit_blocks` does both.
+        """
+        if hasattr(self, "kinds_"):
+            self._check_width(X)
+        learned = copy(self)
+        if hasattr(self, "_profile"):
+            learned._profile = deepcopy(self._profile)
+        learned._add(as_table(X))
+        check_so_far(learned._profile, impute=self.missing == "impute")
+        if self.scale:
+            check_scalable(learned._profile, learned._numeric, learned.means_, learned.variances_)
+        learned._name_categories()
+        self._take(learned)
+        return self
+
+    def check_learned(self) -> None:
+        """Refuse what `fit` refuses, judged by all rows so far, and warn of what it warns of.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        """
+        check_usable(self._profile, impute=self.missing == "impute")
+        if self.scale:
+            check_scalable(
+                self._profile, self._numeric, self.means_, self.variances_, all_rows=True
+            )
+        warn_of_columns(self._profile)
+        self._settled = True
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Encode a table X.
+
+        Parameters
+        ----------
+        X : frame, mapping of columns or array of shape (n_samples, n_features)
+            With the columns of `fit`, in any order.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_out)
+
+        Raises
+        ------
+        ValueError
+            If a column is absent, of another kind than in `fit`, or has gaps that are not imputed.
+        """
+        unseen = UnseenValues()
+        out = self.encode(X, unseen)
+        unseen.warn()
+        return out
+
+    @all_or_nothing
+    def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
+        """Fit, and encode the same table."""
+        encoded: NDArray[np.float64] = self.fit(X).transform(X)
+        return encoded
+
+    def transform_blocks(self, blocks: Iterable[Any]) -> Iterator[NDArray[np.float64]]:
+        """Encode block after block in constant memory; unseen values are warned of at the end."""
+        unseen = UnseenValues()
+        for block in blocks:
+            yield self.encode(block, unseen)
+        unseen.warn()
+
+    def encode(self, block: Any, unseen: UnseenValues) -> NDArray[np.float64]:
+        """Encode one block and add what `fit` did not see, and gaps filled, to `unseen`."""
+        check_is_fitted(self)
+        self._check_width(block)
+        table = self._select(as_table(block, self._columns))
+        if not getattr(self, "_settled", True):
+            self.check_learned()
+        if self.missing != "impute":
+            check_no_missing(table)
+        out = np.empty((table.num_rows, self.n_features_out_))
+        start, before = 0, first_row()
+        for batch in table.to_batches(BATCH_ROWS):
+            with rows_from(before + start):
+                self._fill(batch, out[start : start + batch.num_rows], unseen)
+            start += batch.num_rows
+        return out
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return a name for each column of the matrix: ``age``, ``job=cook``, ….
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            The columns in table order, for a pipeline; ValueError if they are others.
+        """
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features)
+        names = [*self._numeric]
+        for column, values in self.categories_.items():
+            names += [f"{column}={value}" for value in values]
+        if len(set(names)) < len(names):  # one has = in it: quoted, none is like another
+            names = list(self._numeric)
+            for column, values in self.categories_.items():
+                names += [f"{column!r}={value!r}" for value in values]
+        return np.array(names, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self.missing == "impute"
+        return tags
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the table; only after `fit`."""
+        return len(self.feature_names_in_)
+
+    @property
+    def n_features_out_(self) -> int:
+        """Columns of the matrix."""
+        return len(self._numeric) + sum(len(v) for v in self.categories_.values())
+
+    @property
+    def column_types(self) -> dict[str, pa.DataType]:
+        """The types to read a CSV file's columns as, so that they match those of `fit`.
+
+        Booleans come as text: words that are neither true nor false are named with their row.
+        """
+        types = {"number": pa.float64(), "text": pa.string(), "boolean": pa.string()}
+        return {n: types[k] for n, k in zip(self._columns, self.kinds_, strict=True)}
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return tuple(self.feature_names_in_)
+
+    @property
+    def _numeric(self) -> list[str]:
+        return [n for n, k in zip(self._columns, self.kinds_, strict=True) if k == "number"]
+
+    def _start(self, table: pa.Table) -> None:
+        _check_choice("missing", self.missing, ("error", "impute"))
+        _check_choice("unseen", self.unseen, ("warn", "error"))
+        if table.num_rows == 0:
+            raise ValueError("the table has no rows.")
+        names = tuple(table.column_names)
+        if not names:
+            raise ValueError("no feature columns are left: keep at least one.")
+        check_distinct_names(table, "the table")  # pandas names 1 and "1" are one as text
+        check_columns(self.categorical, names, "the table")
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self._profile = self._profile_of(table.schema)
+        kinds = self._profile.kinds  # an unusable column has none, and is refused with the others
+        self.kinds_: tuple[Kind, ...] = tuple(kinds.get(name, "boolean") for name in names)
+        self.categories_: dict[str, tuple[str, ...]] = {
+            name: () for name, kind in zip(names, self.kinds_, strict=True) if kind != "number"
+        }
+        for name in self._numeric:
+            check_not_code(table.schema.field(name))
+        n_numeric = len(self._numeric)
+        self.means_, self.variances_ = np.zeros(n_numeric), np.zeros(n_numeric)
+        self.scales_ = np.ones(n_numeric)
+        self.n_values_ = np.zeros(n_numeric, dtype=np.int64)
+        self.n_missing_: dict[str, int] = {}
+        self._missing_before: dict[str, int] = {}  # by rows that are not in the profile
+        self.n_samples_seen_ = 0
+
+    def _profile_of(self, schema: pa.Schema, kinds: Any = None) -> TableProfile:
+        return TableProfile(schema, self.categorical, self.max_categories, kinds)
+
+    def _add(self, table: pa.Table) -> None:
+        """Tally a block and learn from it; nothing that another encoder holds is changed."""
+        if not hasattr(self, "kinds_"):
+            self._start(table)
+        elif not hasattr(self, "_profile"):  # the encoder came from a file
+            known = dict(zip(self.feature_names_in_, self.kinds_, strict=True))
+            self._profile = self._profile_of(self._select(table).schema, known)
+            self._missing_before = dict(self.n_missing_)
+        self._settled = False
+        table = self._select(table)
+        for batch in table.to_batches(BATCH_ROWS):
+            values = self._profile.add(batch)
+            if self._profile.sound and values.shape[1]:
+                self._learn_numbers(values)
+            self.n_samples_seen_ += batch.num_rows
+
+    def _name_categories(self) -> None:
+        """Take the values of text columns, and the counts of gaps, from what was tallied."""
+        columns = self._profile.columns.items()
+        gaps = {name: column.n_missing for name, column in columns if column.n_missing}
+        seen = {
+            name: {category_of(v) for v in (*column.values, *([None] if name in gaps else []))}
+            for name, column in columns
+            if isinstance(column, TextProfile)
+        }
+        known = self.categories_.items()
+        self.categories_ = {n: tuple(sorted({*v, *seen.get(n, ())})) for n, v in known}
+        before = self._missing_before
+        self.n_missing_ = {**before, **{n: c + before.get(n, 0) for n, c in gaps.items()}}
+
+    def _take(self, learned: TableEncoder) -> None:
+        """Take over what another encoder of the same parameters has learned."""
+        self.__dict__.update(learned.__dict__)
+
+    def _learn_numbers(self, values: NDArray[np.float64]) -> None:
+        """Join the moments of a block, shape (n_rows, n_numeric), to those known so far."""
+        some = ~np.isnan(values).all(axis=0)  # a column without any value changes nothing
+        if not some.any():
+            return
+        with np.errstate(all="ignore"):  # check_scalable reports it
+            known = values if some.all() else np.ascontiguousarray(values[:, some])
+            scaler = self._scaler(some).partial_fit(known)
+        self.means_, self.variances_ = self.means_.copy(), self.variances_.copy()
+        self.scales_, self.n_values_ = self.scales_.copy(), self.n_values_.copy()
+        self.means_[some], self.variances_[some] = scaler.mean_, scaler.var_
+        self.scales_[some] = scaler.scale_
+        self.n_values_[some] = scaler.n_samples_seen_
+
+    def _fill(self, batch: pa.RecordBatch, out: NDArray[np.float64], unseen: UnseenValues) -> None:
+        """Write the encoded rows of a batch into `out`, shape (n_rows, n_features_out)."""
+        unseen.filled.update({n: c for n in batch.schema.names if (c := count_missing(batch[n]))})
+        n_numeric = len(self._numeric)
+        if n_numeric:
+            values = self._numbers(batch)
+            values = np.where(np.isnan(values), self.means_, values)
+            out[:, :n_numeric] = self._scaler().transform(values) if self.scale else values
+        out[:, n_numeric:] = 0.0
+        offset = n_numeric
+        for name, known in self.categories_.items():
+            codes = category_codes(
+                batch[name], name, self._kind(name), known, unseen, strict=self.unseen == "error"
+            )
+            rows = np.flatnonzero(codes >= 0)
+            out[rows, offset + codes[rows]] = 1.0
+            offset += len(known)
+
+    def _numbers(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
+        return np.column_stack([numbers(batch[name], name) for name in self._numeric])
+
+    def _kind(self, name: str) -> Kind:
+        return self.kinds_[self._columns.index(name)]
+
+    def _scaler(self, columns: Any = slice(None)) -> StandardScaler:
+        """Return scikit-learn's scaler in the state reached so far, for some numeric columns."""
+        scaler = giving_arrays(StandardScaler())
+        if self.n_samples_seen_:
+            scaler.mean_ = self.means_[columns].copy()
+            scaler.var_ = self.variances_[columns].copy()
+            scaler.scale_ = self.scales_[columns].copy()
+            scaler.n_samples_seen_ = self.n_values_[columns].copy()
+            scaler.n_features_in_ = len(scaler.mean_)
+        return scaler
+
+    def _check_width(self, data: Any) -> None:
+        """Refuse an array of another width: its columns have no names to tell which are meant."""
+        width = self.n_features_in_
+        if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] != width:
+            raise ValueError(
+                f"X has {data.shape[1]} features, but {type(self).__name__} is expecting {width} "
+                "features as input."
+            )
+
+    def _select(self, table: pa.Table) -> pa.Table:
+        """Return the fitted columns by name, in the fitted order."""
+        given = set(table.column_names)
+        missing = [n for n in self._columns if n not in given]
+        if len(missing) > 1:
+            raise ValueError(
+                f"the table lacks {len(missing)} columns the encoder was fitted on: "
+                f"{', '.join(map(repr, missing[:5]))}{', …' if len(missing) > 5 else ''}."
+            )
+        check_columns(missing, table.column_names, "the table")
+        return table.select(list(self._columns))
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}.")

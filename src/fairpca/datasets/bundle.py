@@ -1,0 +1,216 @@
+"""The tables that come with the package, read from inside it: no network, no pandas.
+
+`list_datasets` says what there is, `table` gives a data set as people would write it down
+(readable values, one row per person), `read` the whole file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from fairpca.datasets.recipe import Preset, Recipe
+from fairpca.datasets.recipes import RECIPES, recipe
+
+__all__ = ["DatasetInfo", "describe", "list_datasets", "read", "read_bytes", "select_rows", "table"]
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What there is to know about a bundled data set before loading it.
+
+    Parameters
+    ----------
+    name, title : str
+        The name to load it by, and the name people know.
+    n_rows : int
+        Rows of `table`.
+    features : tuple of str
+        The columns of `table` to start from: neither the label nor derived from another column.
+    sensitive : str
+        The default sensitive column.
+    sensitive_columns : tuple of str
+        Every column that can serve as one, the default first.
+    label : str
+        The column to predict.
+    positive : str or int
+        The value of `label` that counts as 1.
+    licence, source : str
+        One line each; `describe` has the whole text.
+    presets : mapping of str to tuple of two int
+        Rows and columns of the encoded matrix, by preset.
+    """
+
+    name: str
+    title: str
+    n_rows: int
+    features: tuple[str, ...]
+    sensitive: str
+    sensitive_columns: tuple[str, ...]
+    label: str
+    positive: str | int
+    licence: str
+    source: str
+    presets: Mapping[str, tuple[int, int]]
+
+
+def list_datasets() -> tuple[DatasetInfo, ...]:
+    """Return what is bundled, without reading any data.
+
+    Examples
+    --------
+    >>> for info in list_datasets():
+    ...     print(info.name, info.n_rows, len(info.features), info.sensitive, info.label)
+    german_credit 1000 20 age_group credit
+    adult 45222 13 sex income
+    compas 6167 9 race_group two_year_recid
+    """
+    return tuple(
+        DatasetInfo(
+            name=r.name,
+            title=r.title,
+            n_rows=r.presets[r.default_preset].shape[0],
+            features=r.features,
+            sensitive=r.sensitive[0],
+            sensitive_columns=r.sensitive,
+            label=r.label,
+            positive=r.positive,
+            licence=r.licence,
+            source=r.source,
+            presets=MappingProxyType({name: p.shape for name, p in r.presets.items()}),
+        )
+        for r in RECIPES.values()
+    )
+
+
+def table(name: str) -> pa.Table:
+    """Return a bundled data set as a table: features, sensitive columns and label, readable.
+
+    Parameters
+    ----------
+    name : str
+        A name from `list_datasets`.
+
+    Returns
+    -------
+    pyarrow.Table
+        The rows of the default preset. Columns in file order, derived ones last.
+
+    Raises
+    ------
+    ValueError
+        If there is no data set of that name.
+
+    Examples
+    --------
+    >>> credit = table("german_credit")
+    >>> credit.shape
+    (1000, 23)
+    >>> credit["status"][0].as_py(), credit["age_group"][1].as_py()
+    ('< 0 DM', 'under 25')
+    """
+    r = recipe(name)
+    whole = select_rows(read(name), r.presets[r.default_preset])
+    wanted = {*r.features, *r.sensitive, r.label}
+    return whole.select([c for c in whole.column_names if c in wanted])
+
+
+def read(name: str) -> pa.Table:
+    """Return the whole file, codes written as labels, with the derived two-group columns last.
+
+    Raises
+    ------
+    ValueError
+        If there is no data set of that name.
+    """
+    r = recipe(name)
+    whole = _READERS[r.file.rpartition(".")[2]](_bytes(r.file), r)
+    for column, meaning in r.codes.items():
+        position = whole.column_names.index(column)
+        whole = whole.set_column(position, column, _decoded(whole[column], meaning))
+    for attribute, split in r.splits.items():
+        if attribute not in r.columns:
+            whole = whole.append_column(attribute, pc.if_else(split.first(whole), *split.labels))
+    return whole
+
+
+def read_bytes(name: str) -> bytes:
+    """Return the file as it is bundled, to tell whether it has changed.
+
+    Raises
+    ------
+    ValueError
+        If there is no data set of that name.
+    """
+    return _bytes(recipe(name).file)
+
+
+def select_rows(whole: pa.Table, preset: Preset) -> pa.Table:
+    """Return the rows of a preset, in its order."""
+    if preset.rows is not None:
+        whole = whole.filter(preset.rows(whole))
+    if preset.first_source is not None:
+        first = pc.equal(whole["source"], preset.first_source)
+        whole = pa.concat_tables([whole.filter(first), whole.filter(pc.invert(first))])
+    return whole
+
+
+def describe(name: str) -> str:
+    """Return what a data set is, its source, licence and known cautions, as Markdown text.
+
+    Raises
+    ------
+    ValueError
+        If there is no data set of that name.
+
+    Examples
+    --------
+    >>> print(describe("compas").splitlines()[0])
+    # COMPAS (two-year recidivism): description, source and licence
+    """
+    return _bytes(f"{recipe(name).name}.md").decode()
+
+
+def _bytes(file: str) -> bytes:
+    return (resources.files("fairpca.datasets") / "bundled" / file).read_bytes()
+
+
+def _decoded(codes: pa.ChunkedArray, meaning: Mapping[str, str]) -> pa.Array:
+    position = pc.index_in(codes, value_set=pa.array(list(meaning)))
+    return pa.array(list(meaning.values())).take(position.combine_chunks())
+
+
+def _read_text(content: bytes, r: Recipe, *, delimiter: str, header: bool) -> pa.Table:
+    """Read delimited text; only an empty field is missing, for "N/A" is a category."""
+    types = {c: pa.int64() if c in r.numbers else pa.string() for c in r.columns}
+    return pa.csv.read_csv(
+        pa.BufferReader(content),
+        read_options=pa.csv.ReadOptions(column_names=None if header else list(r.columns)),
+        parse_options=pa.csv.ParseOptions(delimiter=delimiter),
+        convert_options=pa.csv.ConvertOptions(
+            column_types=types,
+            include_columns=list(r.columns),
+            null_values=[""],
+            strings_can_be_null=True,
+        ),
+    )
+
+
+def _read_parquet(content: bytes, r: Recipe) -> pa.Table:
+    whole = pa.parquet.read_table(pa.BufferReader(content), columns=list(r.columns))
+    return whole.replace_schema_metadata(None)  # pandas' notes about its own columns
+
+
+_READERS: Mapping[str, Callable[[bytes, Recipe], pa.Table]] = {
+    "data": partial(_read_text, delimiter=" ", header=False),
+    "csv": partial(_read_text, delimiter=",", header=True),
+    "parquet": _read_parquet,
+}

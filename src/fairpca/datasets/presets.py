@@ -1,0 +1,117 @@
+"""The papers' feature matrices from the bundled tables.
+
+X = [numeric columns, the protected one as 1.0 / 0.0 | one 0/1 column per category], unscaled.
+The protected attribute stays in X and no category is left out, so X does not have full rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from sklearn.preprocessing import OneHotEncoder
+
+from fairpca.data.plain_output import giving_arrays
+from fairpca.datasets.bundle import read, select_rows
+from fairpca.datasets.recipe import Preset, Recipe
+from fairpca.datasets.recipes import RAW, recipe
+
+__all__ = ["Prepared", "labels_of", "prepare"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A bundled data set made ready.
+
+    Parameters
+    ----------
+    frame : pyarrow.Table
+        All columns, readable; row i belongs to row i of `data`.
+    data : ndarray of shape (n_samples, n_features), or pyarrow.Table
+        The encoded matrix, float64; for the raw preset the feature columns of `frame`.
+    target : ndarray of int, shape (n_samples,)
+        1 where the label has its positive value, else 0.
+    feature_names : tuple of str
+        One per column of `data`; ``column=category`` for the 0/1 ones.
+    """
+
+    frame: pa.Table
+    data: NDArray[np.float64] | pa.Table
+    target: NDArray[np.int64]
+    feature_names: tuple[str, ...]
+
+
+def prepare(name: str, preset: str | None = None) -> Prepared:
+    """Apply a preset to a bundled data set.
+
+    Parameters
+    ----------
+    name : str
+        The data set.
+    preset : str, optional
+        One of the data set's presets or "raw"; its default if absent.
+
+    Raises
+    ------
+    ValueError
+        If there is no such data set or preset.
+
+    Examples
+    --------
+    >>> compas = prepare("compas", "mmd")
+    >>> compas.data.shape, int(compas.target.sum())
+    ((6167, 11), 2809)
+    >>> compas.feature_names[-5:]  # doctest: +NORMALIZE_WHITESPACE
+    ('age_cat=25 - 45', 'age_cat=Greater than 45', 'age_cat=Less than 25',
+     'c_charge_degree=F', 'c_charge_degree=M')
+    """
+    r = recipe(name)
+    chosen = r.default_preset if preset is None else preset
+    if chosen != RAW and chosen not in r.presets:
+        known = ", ".join((*r.presets, RAW))
+        raise ValueError(f"{name} has no preset {chosen!r}: choose one of {known}.")
+    frame = read(name)
+    if chosen == RAW:
+        return Prepared(frame, frame.select(r.features), _target(frame, r), r.features)
+    frame = select_rows(frame, r.presets[chosen])
+    X, names = _encode(frame, r, r.presets[chosen])
+    return Prepared(frame, X, _target(frame, r), names)
+
+
+def labels_of(frame: pa.Table, column: str) -> NDArray[np.str_]:
+    """Return a text column as a NumPy array of text, shape (n_samples,)."""
+    return np.asarray(frame[column].to_pylist(), dtype=np.str_)
+
+
+def _target(frame: pa.Table, r: Recipe) -> NDArray[np.int64]:
+    positive = pc.equal(frame[r.label], r.positive)
+    return np.asarray(positive.to_numpy(), dtype=np.int64)
+
+
+def _encode(
+    frame: pa.Table, r: Recipe, preset: Preset
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    split = r.splits[r.protected]
+    numeric = [
+        split.first(frame) if column == split.column else frame[column] for column in preset.numeric
+    ]
+    left = np.column_stack([np.asarray(c.to_numpy(), dtype=np.float64) for c in numeric])
+    text = np.column_stack([labels_of(frame, c).astype(object) for c in preset.categorical])
+    categories = [_sorted_categories(text[:, j], r, c) for j, c in enumerate(preset.categorical)]
+    encoder = OneHotEncoder(categories=categories, sparse_output=False, dtype=np.float64)
+    right = giving_arrays(encoder).fit_transform(text)
+    names = [
+        f"{c}={label}"
+        for c, kept in zip(preset.categorical, categories, strict=True)
+        for label in kept
+    ]
+    return np.hstack([left, right]), (*preset.numeric, *names)
+
+
+def _sorted_categories(values: NDArray[np.object_], r: Recipe, column: str) -> list[str]:
+    """Sort the categories that occur as the papers did: by code where the file holds codes."""
+    code_of = {label: code for code, label in r.codes.get(column, {}).items()}
+    return sorted(set(values.tolist()), key=lambda label: code_of.get(label, label))

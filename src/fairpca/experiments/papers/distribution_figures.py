@@ -1,0 +1,208 @@
+"""Figures 1–3 of Lee et al. (2022): groups that moments cannot tell apart, and more dimensions.
+
+Synthetic data #1 (§8.1): a normal cloud and two clusters of nearly its mean and covariance, p = 3.
+Synthetic data #2 (§8.2, Appendix H): normal groups in p₀ = 1000 dimensions, means apart by 2 and
+covariances by 1 in norm, seen in p = 20 … 100 random directions. Where the paper is silent: k = 2,
+ten draws, and the random matrix has independent standard normal entries.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from fairpca.experiments.framework.experiment import Experiment, Row, Unit
+from fairpca.experiments.framework.figures import curves, point_panels
+from fairpca.experiments.framework.store import Store
+from fairpca.experiments.papers.author_splits import fit_rows
+from fairpca.experiments.papers.moment_methods import Fitted
+from fairpca.metrics import explained_variance_ratio, median_bandwidth, mmd_squared
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from fairpca.experiments.framework.running import Outcome
+
+__all__ = ["EXPERIMENTS", "cloud_and_clusters", "growing_normals"]
+
+Floats = NDArray[np.float64]
+
+_METHODS = ("PCA", "FPCA (0,0.01)", "MbF-PCA (1e-5)")
+_K = 2
+_SEEDS = 10
+_SIZES = tuple(range(20, 101, 10))
+_P0 = 1000
+_REVISION = 1
+
+
+def cloud_and_clusters(seed: int, n: int = 150) -> tuple[Floats, NDArray[np.int64]]:
+    """Draw synthetic data #1: n rows from N(0, 0.1 I + 11ᵀ), and n from two clusters at ±1.
+
+    Examples
+    --------
+    >>> X, group = cloud_and_clusters(0)
+    >>> X.shape, np.bincount(group).tolist()
+    ((300, 3), [150, 150])
+    """
+    rng = np.random.default_rng(seed)
+    cloud = rng.multivariate_normal(np.zeros(3), 0.1 * np.eye(3) + 1.0, size=n)
+    sides = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)[:, None]
+    clusters = sides + np.sqrt(0.1) * rng.standard_normal((n, 3))
+    return np.vstack([cloud, clusters]), np.repeat([0, 1], n)
+
+
+def growing_normals(seed: int, p: int, n: int = 240) -> tuple[Floats, NDArray[np.int64]]:
+    """Draw synthetic data #2, seen in p random directions.
+
+    The covariances are blocks of AR(1) processes (Equation 36), scaled so that their difference has
+    spectral norm 1; the means differ by (1, …, 1), scaled to length 2. Draws of one seed differ in
+    p only by the directions.
+
+    Examples
+    --------
+    >>> X, group = growing_normals(0, 20)
+    >>> X.shape, np.bincount(group).tolist()
+    ((480, 20), [240, 240])
+    """
+    directions = np.random.default_rng([seed, p]).standard_normal((_P0, p))
+    return _all_dimensions(seed, n) @ directions, np.repeat([0, 1], n)
+
+
+@lru_cache(maxsize=1)  # of all the units of a seed; a draw takes a second
+def _all_dimensions(seed: int, n: int) -> Floats:
+    """Draw both groups of synthetic data #2 in p₀ dimensions."""
+    rng = np.random.default_rng(seed)
+    raw = [_autoregressive((0.99, 0.98, 0.97, 0.98, last)) for last in (0.95, 0.99)]
+    scale = float(np.linalg.norm(raw[1] - raw[0], 2))
+    shift = np.full(_P0, 2.0 / np.sqrt(_P0))
+    parts = [
+        group * shift + rng.standard_normal((n, _P0)) @ np.linalg.cholesky(C / scale).T
+        for group, C in enumerate(raw)
+    ]
+    return np.vstack(parts)
+
+
+def _autoregressive(correlations: tuple[float, ...]) -> Floats:
+    size = _P0 // len(correlations)
+    steps = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
+    blocks = [r**steps / (1.0 - r**2) for r in correlations]
+    return np.asarray(scipy.linalg.block_diag(*blocks), dtype=np.float64)
+
+
+def _first_units(*, quick: bool) -> list[Unit]:
+    return [
+        {"method": method, "seed": seed}
+        for seed in range(1 if quick else _SEEDS)
+        for method in _methods(quick=quick)
+    ]
+
+
+def _growing_units(*, quick: bool) -> list[Unit]:
+    return [
+        {"method": method, "p": p, "seed": seed}
+        for seed in range(1 if quick else _SEEDS)
+        for p in (_SIZES[:1] if quick else _SIZES)
+        for method in _methods(quick=quick)
+    ]
+
+
+def _methods(*, quick: bool) -> tuple[str, ...]:
+    return (_METHODS[0], _METHODS[-1]) if quick else _METHODS
+
+
+def _draw(unit: Unit) -> tuple[Floats, NDArray[np.int64]]:
+    seed = int(unit["seed"])
+    return growing_normals(seed, int(unit["p"])) if "p" in unit else cloud_and_clusters(seed)
+
+
+def _fitted(unit: Unit, method: str, store: Store) -> Fitted:
+    names = {name: unit[name] for name in ("p", "seed") if name in unit}
+    key = {"of": "mmd synthetic", "revision": _REVISION, "method": method, **names}
+    return store.arrays(key, lambda: fit_rows(method, _K, *_draw(unit)))
+
+
+def _projected(unit: Unit, method: str, store: Store) -> Floats:
+    fitted = _fitted(unit, method, store)
+    Z: Floats = (_draw(unit)[0] - fitted["mean"]) @ fitted["components"].T
+    return Z
+
+
+def _compute(unit: Unit, store: Store) -> list[Row]:
+    """Fit one method on one draw; return the variance kept and MMD², σ from plain PCA."""
+    X, groups = _draw(unit)
+    method = str(unit["method"])
+    sigma = median_bandwidth(_projected(unit, "PCA", store))
+    Z = _projected(unit, method, store)
+    share = explained_variance_ratio(X, _fitted(unit, method, store)["components"])
+    return [
+        {"metric": "exp_var_pct", "value": 100 * share},
+        {"metric": "mmd2", "value": mmd_squared(Z, groups, bandwidth=sigma)},
+    ]
+
+
+def _compute_seconds(unit: Unit, store: Store) -> list[Row]:
+    seconds = _fitted(unit, str(unit["method"]), store)["seconds"]
+    return [{"metric": "fit_seconds", "value": float(seconds)}]
+
+
+def _panels(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
+    shown = [row for row in outcome.rows if row["metric"] == "mmd2" and row["seed"] == 0]
+    groups: NDArray[Any] = cloud_and_clusters(0)[1]
+    panels = {
+        str(row["method"]): (_projected(row, str(row["method"]), store), groups) for row in shown
+    }
+    return {"The first draw, projected": point_panels(panels)}
+
+
+def _over_dimensions(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
+    del store
+    titles = {"exp_var_pct": "Variance kept, per cent", "mmd2": "MMD²"}
+    return {
+        f"{title}, over the dimension p": curves(
+            outcome.cells, "p", metric, by="method", log_y=metric == "mmd2"
+        )
+        for metric, title in titles.items()
+    }
+
+
+def _seconds_figure(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
+    del store
+    title = "Seconds of one fit on one core, over the dimension p"
+    return {title: curves(outcome.cells, "p", "fit_seconds", by="method", log_y=True)}
+
+
+EXPERIMENTS = (
+    Experiment(
+        "mmd-figure-1",
+        "Two groups of equal mean and covariance: only their distributions tell them apart",
+        source="Lee et al. (2022), Figure 1",
+        units=_first_units,
+        compute=_compute,
+        repeats=("seed",),
+        figures=_panels,
+    ),
+    Experiment(
+        "mmd-figure-2",
+        "Variance kept and MMD² over the dimension",
+        source="Lee et al. (2022), Figure 2",
+        units=_growing_units,
+        compute=_compute,
+        repeats=("seed",),
+        figures=_over_dimensions,
+        across=("method", "metric"),
+    ),
+    Experiment(
+        "mmd-figure-3",
+        "Run time over the dimension",
+        source="Lee et al. (2022), Figure 3",
+        units=_growing_units,
+        compute=_compute_seconds,
+        repeats=("seed",),
+        figures=_seconds_figure,
+        across=("method", "metric"),
+    ),
+)

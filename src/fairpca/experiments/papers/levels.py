@@ -1,0 +1,234 @@
+"""Which method keeps most variance at each level of fairness, from the outcomes of the tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from fairpca.datasets.recipes import recipe
+from fairpca.experiments.framework.printed_cells import Cell
+from fairpca.experiments.framework.running import Outcome
+from fairpca.experiments.papers.fair_streaming import AT_RANDOM
+from fairpca.experiments.papers.moment_tables import load_split
+
+__all__ = ["code_of", "levels_page"]
+
+_LEVELS: Mapping[str, tuple[float, ...]] = MappingProxyType(
+    {"mmd2": (0.1, 0.03, 0.01, 0.003, 0.001), "leakage_auc": (0.9, 0.8, 0.7, 0.6, 0.55)}
+)
+_WORDS = MappingProxyType({"mmd2": "MMD²", "leakage_auc": "leakage"})
+_TIE = 0.05  # points of the variance
+
+_CODES = (
+    (r"PCA", "MomentMatchingPCA(match_mean=False)"),
+    (r"Ours \(offline, mean\)", "MomentMatchingPCA()"),
+    (r"Ours \(offline, m=(\d+)\)", r'MomentMatchingPCA(n_unfair=\1, difference="covariance")'),
+    (r"Ours \(FNPM, mean\)", 'StreamingMomentMatchingPCA(solver="power")'),
+    (r"Ours \(FNPM, m=(\d+)\)", r'StreamingMomentMatchingPCA(n_unfair=\1, solver="power")'),
+    (r"Kleindessner et al\. \(2023\) \(mean\)", "CovarianceMatchingPCA(n_kept=None)"),
+    (r"Kleindessner et al\. \(2023\) \((0\.\d+)\)", r"CovarianceMatchingPCA(n_kept=\1)"),
+    (r"Lee et al\. \(2022\) \((.*)\)", r"DistributionMatchingPCA(tol=\1)"),
+    (r"Olfat and Aswani \(2019\) \((.*)\)", r"ConvexMatchingPCA(delta=\1)"),
+    (r"RLACE, then PCA", "RLACE()"),
+)
+"""Rows of the tables as code, but for `n_components`; of equal rows the first is preferred."""
+
+Row = dict[str, Cell]
+
+
+def code_of(method: str) -> str:
+    """Return a row of the tables as an estimator to copy; empty where there is none.
+
+    The papers' rows of linear erasure have none: they keep arbitrary directions of what is left.
+    Nor has INLP as they ran it: linear SVMs without intercept, as many as leave k directions.
+
+    Examples
+    --------
+    >>> code_of("Lee et al. (2022) (1e-3)")
+    'DistributionMatchingPCA(tol=1e-3)'
+    >>> code_of("Ravfogel et al. (2020)")
+    ''
+    """
+    return next((re.sub(p, code, method) for p, code in _CODES if re.fullmatch(p, method)), "")
+
+
+def levels_page(outcomes: Sequence[Outcome]) -> str:
+    """Return Markdown: for each data set and k, the method that keeps most at each level.
+
+    Parameters
+    ----------
+    outcomes : sequence of Outcome
+        Those with the metrics ``exp_var_pct`` and ``mmd2`` of several methods on bundled data
+        count (``leakage_auc``, ``fit_seconds`` and `AT_RANDOM` are shown where they are
+        known); the others are passed over.
+    """
+    tables: dict[tuple[str, str], dict[str, Row]] = {}
+    for outcome in outcomes:
+        for place, rows in _tables(outcome).items():
+            tables.setdefault(place, rows)
+    lines = ["# Which method keeps most?", "", *_PREFACE, "", *_glance(tables)]
+    for dataset in dict.fromkeys(dataset for dataset, _ in tables):
+        lines += ["", f"## {recipe(dataset).title}", "", _about(dataset)]
+        for k in (k for known, k in tables if known == dataset):
+            lines += ["", f"### {k} components", "", *_section(tables[dataset, k])]
+    return "\n".join([*lines, ""])
+
+
+_PREFACE = (
+    "For each bundled data set: the method that keeps most of the variance of unseen rows among",
+    "those that stay below a level of unfairness on these rows, on average over ten splits.",
+    "",
+    "- **%Var** is the share of the variance that is kept, in per cent.",
+    "- **MMD²** is the distance between the groups' distributions: 0 if they are equal. In a",
+    "  sample it is above 0 even if the groups are equal; below each table stands what plain PCA",
+    "  shows when rows are put into groups at random: asking for much less asks for less variance.",
+    "- **leakage** is how well the stronger of a linear and a non-linear reader tells the group",
+    "  from the components: the area under its ROC curve, 0.5 if it can only guess, 1 if it always",
+    "  can.",
+    "- **seconds** are those of one fit on one core.",
+    "",
+    "The code is complete but for `n_components` (and the streaming method's blocks: all rows, a",
+    "hundred times). Of methods within 0.05 points of the variance the simplest is shown; the",
+    "others stand under *as good*. All numbers, from the same files of `fairpca reproduce`, are in",
+    "[the results](reproduced.md). For a limit of your own on your own data:",
+    '`fairpca compare people.csv --sensitive sex --target "mmd<=0.01"` (or `leakage<=0.6`).',
+    "",
+    "The first table shows the choices and their %Var; — where no method is below.",
+)
+
+
+def _about(dataset: str) -> str:
+    """Say what was fitted and measured."""
+    split = load_split(dataset, 0)
+    found = recipe(dataset)
+    (n_train, d), n_test = split.train.X.shape, len(split.test.X)
+    return (
+        f'`fairpca.datasets.load_{dataset}(preset="streaming")`, groups by '
+        f"`{found.splits[found.protected].column}`, which is one of the {d} columns: fitted on "
+        f"{n_train:,} rows, measured on {n_test:,}."
+    )
+
+
+def _tables(outcome: Outcome) -> dict[tuple[str, str], dict[str, Row]]:
+    """Collect the cells of each data set and k, by method and metric."""
+    found: dict[tuple[str, str], dict[str, Row]] = {}
+    for cell in outcome.cells:
+        labels = cell.labels
+        method = str(labels.get("method", ""))
+        if cell.mean is None or labels.get("classifier") or not code_of(method):
+            continue
+        if "dataset" in labels and "k" in labels:
+            rows = found.setdefault((str(labels["dataset"]), str(labels["k"])), {})
+            rows.setdefault(method, {})[str(labels["metric"])] = cell
+    needed = {"exp_var_pct", "mmd2"}
+    complete = {
+        place: {method: row for method, row in rows.items() if needed <= set(row)}
+        for place, rows in found.items()
+    }
+    return {place: rows for place, rows in complete.items() if len(rows) > 1}
+
+
+def _glance(tables: Mapping[tuple[str, str], Mapping[str, Row]]) -> Iterator[str]:
+    """Give one line per data set and k: what to use below each level of MMD², and its %Var."""
+    levels = _LEVELS["mmd2"]
+    yield _line("data, components", "no limit", *(f"MMD² ≤ {level:g}" for level in levels))
+    yield "|" + "---|" * (2 + len(levels))
+    for (dataset, k), rows in tables.items():
+        best = [_best(rows, "mmd2", level) for level in (float("inf"), *levels)]
+        shown = ["—" if method is None else _short(method, rows[method]) for method in best]
+        yield _line(f"{recipe(dataset).title}, {k}", *shown)
+
+
+def _short(method: str, row: Row) -> str:
+    name = "plain PCA" if method == "PCA" else f"`{code_of(method).partition('(')[0]}`"
+    return f"{name} {_number(row, 'exp_var_pct', '.2f')}"
+
+
+def _section(rows: Mapping[str, Row]) -> Iterator[str]:
+    yield _line("stay below", "use", "as good", "%Var", "MMD²", "leakage", "seconds")
+    yield "|" + "---|" * 7
+    for metric, levels in _LEVELS.items():
+        if _below(rows, metric, float("inf")):
+            yield from _choices(rows, metric, levels)
+    yield from _remarks(rows)
+
+
+def _choices(rows: Mapping[str, Row], metric: str, levels: Sequence[float]) -> Iterator[str]:
+    """Give one line per choice, with all levels it is the choice for."""
+    by_choice: dict[str | None, list[float]] = {}
+    for level in levels:
+        by_choice.setdefault(_best(rows, metric, level), []).append(level)
+    for best, reached in by_choice.items():
+        name = f"{_WORDS[metric]} " + ", ".join(f"{level:g}" for level in reached)
+        if best is None:
+            known = _below(rows, metric, float("inf"))
+            least = min(known, key=lambda method: _value(rows[method], metric))
+            lowest = f"none of them; the lowest is {_value(rows[least], metric):.3g}"
+            yield _line(name, f"{lowest}, `{code_of(least)}`", "", *_numbers(rows[least]))
+            continue
+        equal = [
+            m for m in _below(rows, metric, min(reached)) if m != best and _tied(rows, m, best)
+        ]
+        as_good = ", ".join(f"`{code_of(method)}`" for method in equal)
+        yield _line(name, f"`{code_of(best)}`", as_good, *_numbers(rows[best]))
+
+
+def _remarks(rows: Mapping[str, Row]) -> Iterator[str]:
+    by_chance = rows.get("PCA", {}).get(AT_RANDOM)
+    if by_chance is not None:
+        yield from ("", f"MMD² of plain PCA with rows in groups at random: {by_chance.mean:.2g}.")
+    most = max(row["exp_var_pct"].n for row in rows.values())
+    few = [f"`{code_of(m)}` ({_splits(row)})" for m, row in rows.items() if _splits(row) < most]
+    if few:
+        yield from ("", f"Measured on fewer splits and left out: {', '.join(few)}.")
+
+
+def _below(rows: Mapping[str, Row], metric: str, level: float) -> list[str]:
+    """Return the methods below a level, of those on all splits."""
+    most = max(_splits(row) for row in rows.values())
+    known = [m for m, row in rows.items() if _splits(row) == most and metric in row]
+    return [m for m in known if rows[m][metric].n == most and _value(rows[m], metric) <= level]
+
+
+def _best(rows: Mapping[str, Row], metric: str, level: float) -> str | None:
+    below = _below(rows, metric, level)
+    if not below:
+        return None
+    most = max(below, key=lambda method: _value(rows[method], "exp_var_pct"))
+    return min((m for m in below if _tied(rows, m, most)), key=_rank)
+
+
+def _tied(rows: Mapping[str, Row], one: str, other: str) -> bool:
+    values = (_value(rows[method], "exp_var_pct") for method in (one, other))
+    return abs(next(values) - next(values)) <= _TIE
+
+
+def _rank(method: str) -> int:
+    return next(i for i, (pattern, _) in enumerate(_CODES) if re.fullmatch(pattern, method))
+
+
+def _splits(row: Row) -> int:
+    return row["exp_var_pct"].n
+
+
+def _numbers(row: Row) -> tuple[str, ...]:
+    return (
+        _number(row, "exp_var_pct", ".2f"),
+        _number(row, "mmd2", ".4f"),
+        _number(row, "leakage_auc", ".2f"),
+        _number(row, "fit_seconds", ".2g"),
+    )
+
+
+def _number(row: Row, metric: str, form: str) -> str:
+    return format(row[metric].mean, form) if metric in row else ""
+
+
+def _value(row: Row, metric: str) -> float:
+    mean = row[metric].mean
+    return float("nan") if mean is None else mean
+
+
+def _line(*texts: str) -> str:
+    return "| " + " | ".join(texts) + " |"

@@ -1,0 +1,91 @@
+"""Whether the parts of a model that was read from a file fit together.
+
+Each check raises `ValueError`, which says what does not.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fairpca.data.tables.encoder import TableEncoder
+
+__all__ = ["check_details", "check_map", "check_widths"]
+
+
+def _check_array(name: str, array: Any, n_dimensions: int, width: Any) -> None:
+    """Refuse what is no real array of this many dimensions with a column for each feature."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+        kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+        raise ValueError(f"{name} is {kind}, not an array of numbers.")
+    if array.ndim != n_dimensions or width is None or array.shape[-1] != width:
+        raise ValueError(f"{name} has the shape {array.shape}, the model {width} columns.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} holds NaN or infinite values.")
+
+
+def check_details(details: Any) -> None:
+    """Refuse facts of the names that the format gives a meaning to, and of another kind."""
+    if not isinstance(details, Mapping):
+        raise ValueError(f"the model's details are a {type(details).__name__}, not a dict.")
+    label, edges = details.get("label"), details.get("edges", {})
+    if label is not None and not isinstance(label, str):
+        raise ValueError(f"the model's label must be a column name; it is {label!r}.")
+    for name in ("sensitive", "na_values"):
+        words = details.get(name, ())
+        if not isinstance(words, list | tuple) or not all(isinstance(w, str) for w in words):
+            raise ValueError(f"the model's {name} must be a list of text; it is {words!r}.")
+    known = isinstance(edges, Mapping) and all(isinstance(name, str) for name in edges)
+    if not known or not all(map(_are_edges, edges.values())):
+        raise ValueError(
+            f"the model's edges must be a dict of column names and rising numbers; they are "
+            f"{edges!r}."
+        )
+
+
+def _are_edges(cuts: Any) -> bool:
+    numbers = isinstance(cuts, list | tuple) and all(
+        isinstance(cut, int | float) and math.isfinite(cut) for cut in cuts
+    )
+    return numbers and len(cuts) > 0 and all(a < b for a, b in pairwise(cuts))
+
+
+def check_map(estimator: Any) -> None:
+    """Send one row there and back, to see that the parts fit together and hold only numbers."""
+    arrays = getattr(type(estimator), "_row_arrays", ())
+    if not arrays:
+        return
+    row = np.atleast_2d(getattr(estimator, arrays[-1][0]))[:1]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # the row has no column names
+        Z = np.asarray(estimator.transform(row))
+        finite = np.isfinite(Z).all()
+        if finite and hasattr(estimator, "inverse_transform"):
+            finite = np.isfinite(estimator.inverse_transform(Z)).all()
+    if not finite:
+        raise ValueError("its map holds NaN or infinite values.")
+
+
+def check_widths(estimator: Any, encoder: TableEncoder | None) -> None:
+    """Refuse arrays that are none, or not as wide as the model, and an encoder of other width."""
+    width = getattr(estimator, "n_features_in_", None)
+    for name, n_dimensions in getattr(type(estimator), "_row_arrays", ()):
+        _check_array(name, getattr(estimator, name, None), n_dimensions, width)
+    removed = vars(estimator).get("unfair_subspace_")
+    if removed is not None:
+        _check_array("unfair_subspace_", removed, 2, width)
+    components = vars(estimator).get("components_")
+    n_components = vars(estimator).get("n_components_")
+    if components is not None and n_components is not None and len(components) != n_components:
+        raise ValueError(
+            f"it has {len(components)} components, and n_components_ is {n_components!r}."
+        )
+    if encoder is not None and width is not None and encoder.n_features_out_ != width:
+        raise ValueError(
+            f"the encoder makes {encoder.n_features_out_} features, the model takes {width}."
+        )

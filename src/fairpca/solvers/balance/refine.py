@@ -1,0 +1,235 @@
+"""Local descent on max_i h_i(V) over frames, by second-order min-max steps.
+
+At V with complement W and multipliers ν, a step Δ changes the losses by
+⟨g_i, Δ⟩ + ½⟨Δ, LΔ⟩, g_i = 2WᵀH_iV and LΔ = 2(WᵀMWΔ − ΔVᵀMV) with M = Σ ν_iH_i. Minimising the
+largest of these is a quadratic programme over the simplex of multipliers; near a regular optimum
+the steps converge quadratically.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg.lapack import dgesv
+
+from fairpca.solvers.balance.problem import Floats, frame_losses, mix
+
+__all__ = ["polish_frame", "refine_frame", "simplex_quadratic"]
+
+EPS = float(np.finfo(np.float64).eps)
+MAX_STEPS = 60
+MAX_SINGULAR = 600
+"""Most unknowns of a Newton system that cannot be eliminated."""
+
+
+def refine_frame(H: Floats, frame: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
+    """Lower max_i tr(VᵀH_iV) from a first frame until no step helps.
+
+    Parameters
+    ----------
+    H : ndarray of shape (n_groups, m, m)
+    frame : ndarray of shape (m, k)
+        Orthonormal columns.
+    multipliers : ndarray of shape (n_groups,)
+        First guess of ν: non-negative, sum 1.
+
+    Returns
+    -------
+    frame : ndarray of shape (m, k)
+        Never worse than the first one.
+    multipliers : ndarray of shape (n_groups,)
+        ν at the end.
+    """
+    scale = float(np.max(np.abs(H))) or 1.0
+    state = _State(frame, multipliers, frame_losses(H, frame))
+    shift = 0.0
+    for _ in range(MAX_STEPS):
+        stepped, shift = _descend(H, state, shift, scale)
+        if stepped is None:
+            break
+        gain, state = state.worst - stepped.worst, stepped
+        if gain <= 1e-9 * scale:
+            break
+    state = _polish(H, state, scale)
+    return state.frame, state.multipliers
+
+
+def polish_frame(H: Floats, frame: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
+    """Only the last part of `refine_frame`: Newton's method, for a frame near its optimum."""
+    scale = float(np.max(np.abs(H))) or 1.0
+    first = _State(frame, multipliers, frame_losses(H, frame))
+    best = _polish(H, first, scale, forgiving=1.0)
+    return best.frame, best.multipliers
+
+
+@dataclass(frozen=True)
+class _State:
+    frame: Floats
+    multipliers: Floats
+    losses: Floats
+
+    @property
+    def worst(self) -> float:
+        return float(np.max(self.losses))
+
+
+def _descend(H: Floats, state: _State, shift: float, scale: float) -> tuple[_State | None, float]:
+    """One step that lowers the worst loss, and the curvature to add next; None at the end."""
+    model = _Model(H, state)
+    shift = max(shift, model.least_shift(scale))
+    for _ in range(12):
+        step, multipliers, predicted = model.step(shift)
+        frame = model.moved(step)
+        trial = _State(frame, multipliers, frame_losses(H, frame))
+        gain = state.worst - trial.worst
+        if gain > 0:
+            return trial, shift / 8 if gain > 0.25 * predicted else shift
+        if predicted <= 4 * EPS * scale:
+            break
+        shift = max(4 * shift, 1e-3 * scale)
+    return None, shift
+
+
+def _polish(H: Floats, state: _State, scale: float, *, forgiving: float = 1e-7) -> _State:
+    """Newton's method on the optimality conditions of the groups that bind.
+
+    Descent needs positive curvature everywhere and so may end linearly; at an optimum it need only
+    be positive where the binding losses stay equal. On its way to a lower worst loss the method may
+    pass through higher ones, by at most `forgiving` relative to the matrices.
+    """
+    best = state
+    for _ in range(6):
+        model = _Model(H, state)
+        found = _newton_step(model, state)
+        if found is None or not np.sum(found[1]) > 0:
+            break
+        step, multipliers = found
+        frame = model.moved(step)
+        state = _State(frame, multipliers / np.sum(multipliers), frame_losses(H, frame))
+        if state.worst <= best.worst + 4 * EPS * scale:
+            best = state
+        elif state.worst > best.worst + forgiving * scale:
+            break
+        if np.linalg.norm(step) <= 1e-9:  # quadratic: the next one would be rounding
+            break
+    return best
+
+
+def _newton_step(model: _Model, state: _State) -> tuple[Floats, Floats] | None:
+    binding = np.flatnonzero(state.multipliers > 1e-7)
+    J = model.gradients[binding].reshape(binding.size, -1)
+    curvature = model.curvature.reshape(-1)
+    losses = state.losses[binding]
+    size = np.abs(curvature)
+    if np.min(size) > 1e-9 * np.max(size):
+        found = _by_elimination(curvature, J, losses)
+    elif size.size <= MAX_SINGULAR:
+        found = _by_least_squares(curvature, J, losses)
+    else:
+        return None
+    multipliers = np.zeros_like(state.multipliers)
+    multipliers[binding] = np.maximum(found[1], 0.0)
+    return found[0].reshape(model.curvature.shape) @ model.inner.T, multipliers
+
+
+def _by_elimination(curvature: Floats, J: Floats, losses: Floats) -> tuple[Floats, Floats]:
+    """Solve curvature·Δ + Jᵀν = 0, JΔ + losses = z, Σ ν = 1 for Δ and ν: first for ν."""
+    bent = J / curvature
+    b = len(losses)
+    system = np.zeros((b + 1, b + 1))
+    system[:b, :b] = bent @ J.T
+    system[:b, b] = system[b, :b] = 1.0
+    nu = np.linalg.lstsq(system, np.append(losses, 1.0), rcond=1e-13)[0][:b]
+    return -nu @ bent, nu
+
+
+def _by_least_squares(curvature: Floats, J: Floats, losses: Floats) -> tuple[Floats, Floats]:
+    """Solve the same where curvature vanishes: all unknowns at once, the shortest solution."""
+    n, b = len(curvature), len(losses)
+    system = np.zeros((n + b + 1, n + b + 1))
+    system[range(n), range(n)] = curvature
+    system[:n, n : n + b], system[n : n + b, :n] = J.T, J
+    system[n : n + b, -1] = system[-1, n : n + b] = -1.0
+    right = np.concatenate([np.zeros(n), -losses, [-1.0]])
+    solution = np.linalg.lstsq(system, right, rcond=1e-13)[0]
+    return solution[:n], solution[n : n + b]
+
+
+class _Model:
+    """The losses around a frame, in coordinates where the curvature operator is diagonal."""
+
+    def __init__(self, H: Floats, state: _State) -> None:
+        frame, k = state.frame, state.frame.shape[1]
+        rest = np.linalg.qr(frame, mode="complete")[0][:, k:]
+        M = mix(state.multipliers, H)
+        inner_values, inner = np.linalg.eigh(frame.T @ M @ frame)
+        outer_values, outer = np.linalg.eigh(rest.T @ M @ rest)
+        self.frame, self.complement, self.losses = frame, rest @ outer, state.losses
+        self.inner = inner
+        self.gradients = 2 * self.complement.T @ H @ (frame @ inner)  # (n_groups, m − k, k)
+        self.curvature = 2 * (outer_values[:, None] - inner_values)
+
+    def moved(self, step: Floats) -> Floats:
+        """Return the frame after a step of shape (m − k, k), made orthonormal again."""
+        frame = self.frame + self.complement @ step
+        if frame.shape[1] == 1:
+            return np.asarray(frame / np.linalg.norm(frame))
+        return np.asarray(np.linalg.qr(frame)[0])
+
+    def least_shift(self, scale: float) -> float:
+        """How much must be added for the curvature to be positive."""
+        lowest = float(np.min(self.curvature, initial=np.inf))
+        return max(0.0, 1e-9 * scale - lowest) if lowest < 1e-9 * scale else 0.0
+
+    def step(self, shift: float) -> tuple[Floats, Floats, float]:
+        """Return Δ, the multipliers of its programme, and the predicted gain."""
+        curvature = self.curvature + shift
+        scaled = (self.gradients / np.sqrt(curvature)).reshape(len(self.losses), -1)
+        K = scaled @ scaled.T
+        multipliers = simplex_quadratic(K, self.losses)
+        slope = np.tensordot(multipliers, self.gradients, axes=1)
+        model = float(multipliers @ self.losses - 0.5 * multipliers @ K @ multipliers)
+        step = -(slope / curvature) @ self.inner.T
+        return step, multipliers, float(np.max(self.losses)) - model
+
+
+def simplex_quadratic(K: Floats, h: Floats) -> Floats:
+    """Maximise hᵀν − ½νᵀKν over the simplex, K positive semi-definite; shape (n,).
+
+    By an active set: maximise on a support, drop what would be negative, add what gains most. Every
+    iterate is feasible and gains, so where rounding makes it cycle the last one is still good.
+    """
+    n = len(h)
+    scale = max(float(np.max(np.abs(K))), float(np.ptp(h)), 1e-300)
+    K, h = K / scale, (h - np.max(h)) / scale
+    best = int(np.argmax(h - K.diagonal() / 2))
+    support, nu = [best], np.eye(n)[best]
+    for _ in range(4 * n):
+        target, level = _on_support(K, h, support)
+        if target[support].min() > 0:
+            nu = target
+            gains = h - K @ nu - level
+            if gains.max() <= 1e-13:
+                break
+            support.append(int(np.argmax(gains)))
+            continue
+        falling = [i for i in support if target[i] <= 0]
+        lengths = [float(nu[i] / (nu[i] - target[i])) if nu[i] > 0 else 0.0 for i in falling]
+        nu = nu + min(lengths) * (target - nu)
+        support.remove(falling[int(np.argmin(lengths))])
+    nu = np.maximum(nu, 0.0)
+    return np.asarray(nu / nu.sum())
+
+
+def _on_support(K: Floats, h: Floats, support: list[int]) -> tuple[Floats, float]:
+    """Return the maximiser with Σ ν = 1 and ν = 0 outside the support, and its multiplier."""
+    size = len(support)
+    matrix = np.zeros((size + 1, size + 1))
+    matrix[:size, :size] = K[np.ix_(support, support)]
+    matrix[range(size), range(size)] += 1e-14  # groups may repeat one another
+    matrix[:size, size] = matrix[size, :size] = 1.0
+    solved = dgesv(matrix, np.append(h[support], 1.0))[2]
+    target = np.zeros(len(h))
+    target[support] = solved[:size]
+    return target, float(solved[size])

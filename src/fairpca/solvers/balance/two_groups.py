@@ -1,0 +1,279 @@
+"""Two groups, exactly: the balanced frame by a bracketed search for the dual weight.
+
+With C(x) = (1−x) H₁/σ₁ + x H₂/σ₂ and V(x) its k lowest eigenvectors, the imbalance
+q(x) = h₁(V(x)) − h₂(V(x)) never decreases. Where it passes through zero, V(x) is optimal; where it
+jumps over zero, two eigenvalues cross and the optimum lies on the geodesic between the frames on
+the two sides of the crossing, at the point where the losses are equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from fairpca.solvers.balance.problem import Balance, Floats, frame_losses, small_eigh
+from fairpca.solvers.balance.subspaces import Subspace, solve_on_subspaces
+
+__all__ = ["balance_two", "equal_loss_frame", "solve_two"]
+
+EPS = float(np.finfo(np.float64).eps)
+MAX_EVALUATIONS = 200
+FIRST_TOL = 1e-4
+"""Imbalance that is good enough on the first of several subspaces."""
+
+
+def balance_two(H: Floats, k: int, start: Floats | None = None, *, tol: float = 0.0) -> Balance:
+    """Minimise the larger of two groups' losses over frames of k columns.
+
+    The scales σ_i only re-parametrise the dual segment, so groups whose losses differ by many
+    orders of magnitude keep their relative accuracy.
+
+    Parameters
+    ----------
+    H : ndarray of shape (2, m, m)
+        Loss matrices. The relative accuracy of a loss is that of its matrix: a minimiser whose
+        loss is exactly zero should be a coordinate axis with an exactly zero row.
+    k : int
+        Columns of the frame, 1 ≤ k ≤ m.
+    start : ndarray of shape (2,), optional
+        Dual weights to start from; the answer does not depend on them, the time does.
+    tol : float
+        Imbalance of the losses, relative to the smaller matrix, that is good enough; by default
+        rounding.
+
+    Returns
+    -------
+    Balance
+        Its gap is at rounding level: strong duality holds for two groups.
+
+    Examples
+    --------
+    Two groups that each need the other's axis: the diagonal serves both alike.
+
+    >>> import numpy as np
+    >>> from fairpca.solvers.balance.two_groups import balance_two
+    >>> answer = balance_two(np.array([np.diag([0.0, 1.0]), np.diag([1.0, 0.0])]), 1)
+    >>> round(answer.value, 12), round(answer.bound, 12)
+    (0.5, 0.5)
+    """
+    scales = np.max(np.abs(H), axis=(1, 2))
+    order = np.argsort(-scales)  # x, the second one's weight, may be tiny but keeps its digits
+    scales = np.where(scales > 0, scales, 1.0)[order]
+    pencil = _Pencil(H[order], (float(scales[0]), float(scales[1])), k, tol)
+    shares = np.array([0.5, 0.5]) if start is None else start[order] * scales
+    lower, upper = _narrow(pencil, float(shares[1] / np.sum(shares)))
+    best = max(lower, upper, key=lambda point: point.bound)
+    frame = equal_loss_frame(pencil.H, lower.frame, upper.frame)
+    return pencil.answer(frame, best, order)
+
+
+def solve_two(space: Subspace, k: int) -> Balance:
+    """Minimise the larger of two groups' losses for large matrices, on growing subspaces."""
+
+    def inner(H: Floats, k: int, start: Floats | None) -> Balance:
+        coarse = start is None and not space.is_whole
+        return balance_two(H, k, start, tol=FIRST_TOL if coarse else 0.0)
+
+    return solve_on_subspaces(space, k, inner)[0]
+
+
+@dataclass(frozen=True)
+class _Point:
+    """The dual at one weight: its frame, both losses, and the bound it proves."""
+
+    x: float
+    frame: Floats
+    losses: tuple[float, float]
+    slope: float  # dq/dx
+    bound: float
+
+    @property
+    def imbalance(self) -> float:
+        return self.losses[0] - self.losses[1]
+
+
+@dataclass
+class _Pencil:
+    """C(x) and what is read off it; counts the eigen-decompositions."""
+
+    H: Floats
+    scales: tuple[float, float]
+    k: int
+    tol: float
+    n_iter: int = 0
+
+    def __post_init__(self) -> None:
+        self.scaled = self.H[0] / self.scales[0], self.H[1] / self.scales[1]
+
+    def total_weight(self, x: float) -> float:
+        return (1 - x) / self.scales[0] + x / self.scales[1]
+
+    def at(self, x: float) -> _Point:
+        self.n_iter += 1
+        values, vectors = small_eigh((1 - x) * self.scaled[0] + x * self.scaled[1])
+        k = self.k
+        low = vectors[:, :k]
+        products = vectors.T @ (self.H @ low)  # (2, m, k)
+        first, second = float(products[0, :k].trace()), float(products[1, :k].trace())
+        # Perturbation theory: dV = Σ high (highᵀ C' low) / (λ_low − λ_high).
+        cross = products[:, k:]
+        derivative = cross[1] / self.scales[1] - cross[0] / self.scales[0]
+        distance = np.maximum(values[k:, None] - values[:k], EPS)
+        slope = -2 * float(((cross[0] - cross[1]) * derivative / distance).sum())
+        # The Rayleigh quotient: more accurate than the eigenvalues when the scales differ much.
+        bound = (1 - x) * first / self.scales[0] + x * second / self.scales[1]
+        return _Point(x, low, (first, second), slope, bound / self.total_weight(x))
+
+    def noise(self, point: _Point) -> float:
+        """Return the imbalance at a point that counts as none."""
+        rounding = 4 * EPS * (self.k * min(self.scales) + sum(map(abs, point.losses)))
+        return max(rounding, self.tol * min(self.scales))
+
+    def answer(self, frame: Floats, point: _Point, order: NDArray[np.intp]) -> Balance:
+        x, total = point.x, self.total_weight(point.x)
+        weights = np.empty(2)
+        weights[order] = (1 - x) / self.scales[0] / total, x / self.scales[1] / total
+        value = float(np.max(frame_losses(self.H, frame)))
+        return Balance(frame, weights, value, point.bound, self.n_iter)
+
+
+def _narrow(pencil: _Pencil, x: float) -> tuple[_Point, _Point]:
+    """Close in on the balance from a first guess x in [0, 1].
+
+    Returns the two sides of the bracket, or one point twice: where q is zero, or the end of the
+    segment beyond which it would be.
+    """
+    ends: dict[int, _Point] = {}  # -1: q ≤ 0, to the left; +1: q ≥ 0, to the right
+    repeats, width = 0, 1.0
+    for step in range(MAX_EVALUATIONS):
+        point = pencil.at(x)
+        side = 1 if point.imbalance > 0 else -1
+        if abs(point.imbalance) <= pencil.noise(point) or x == (0.0 if side > 0 else 1.0):
+            return point, point
+        repeats = repeats + 1 if side in ends and -side not in ends else repeats
+        run = side if ends.get(side) is not None else 0
+        ends[side] = point
+        if len(ends) < 2:
+            x = _one_sided(point, side, repeats)
+            continue
+        lower, upper = ends[-1], ends[1]
+        if upper.x - lower.x <= 4 * EPS * upper.x or _model_gap(pencil, lower, upper) <= 0:
+            break
+        x = _two_sided(pencil, lower, upper, step, run)
+        if step % 3 == 2:
+            if upper.x - lower.x > width / 2:
+                x = _middle(lower.x, upper.x)
+            width = upper.x - lower.x
+    return ends.get(-1, point), ends.get(1, point)
+
+
+def _one_sided(point: _Point, side: int, repeats: int) -> float:
+    """Newton's step, longer after many on one side; the end of the segment when past it."""
+    end = 0.0 if side > 0 else 1.0
+    if point.slope <= 0:
+        return end
+    length = 2.0 ** max(repeats - 3, 0) * max(abs(point.imbalance) / point.slope, 4 * EPS * point.x)
+    x = point.x - side * length
+    return x if 0 < x < 1 else end
+
+
+def _two_sided(pencil: _Pencil, lower: _Point, upper: _Point, step: int, run: int) -> float:
+    """Newton's step from the better end, or the crossing the two ends predict, in turn."""
+    nearest = min(lower, upper, key=lambda point: abs(point.imbalance))
+    if step % 2 == 0 and nearest.slope > 0:
+        x = nearest.x - nearest.imbalance / nearest.slope
+    else:
+        x = _meeting_point(pencil, lower, upper)
+        if run > 0:
+            x -= 2 * (upper.x - x) + 2 * EPS * x
+        elif run < 0:
+            x += 2 * (x - lower.x) + 2 * EPS * x
+    return x if lower.x < x < upper.x else _middle(lower.x, upper.x)
+
+
+def _meeting_point(pencil: _Pencil, lower: _Point, upper: _Point) -> float:
+    """Where the two ends' frames cost the same: at a crossing of eigenvalues, the crossing."""
+    first = (upper.losses[0] - lower.losses[0]) / pencil.scales[0]
+    second = (lower.losses[1] - upper.losses[1]) / pencil.scales[1]
+    total = first + second
+    return first / total if total > 0 else float("nan")
+
+
+def _model_gap(pencil: _Pencil, lower: _Point, upper: _Point) -> float:
+    """How much better than the best bound the dual can be, by its two tangents, beyond rounding."""
+    x = _meeting_point(pencil, lower, upper)
+    if not lower.x <= x <= upper.x:
+        return np.inf
+    cost = (1 - x) * lower.losses[0] / pencil.scales[0] + x * lower.losses[1] / pencil.scales[1]
+    rounding = EPS * pencil.k
+    return (cost - rounding) / pencil.total_weight(x) - max(lower.bound, upper.bound)
+
+
+def _middle(low: float, high: float) -> float:
+    """Bisect; by factors where the bracket spans orders of magnitude."""
+    if high > 1e3 * low:
+        return float(np.sqrt(max(low, 1e-6 * high) * high)) if high < 1e-3 else (low + high) / 2
+    return (low + high) / 2
+
+
+def equal_loss_frame(H: Floats, lower: Floats, upper: Floats) -> Floats:
+    """Return the frame between two frames at which two groups lose the same.
+
+    Parameters
+    ----------
+    H : ndarray of shape (2, m, m)
+    lower, upper : ndarray of shape (m, k)
+        Frames with h₁ ≤ h₂ and h₁ ≥ h₂.
+
+    Returns
+    -------
+    ndarray of shape (m, k)
+    """
+    if lower is upper:
+        return lower
+    if lower.shape[1] == 1:
+        return _equal_loss_direction(H, lower, upper)
+    left, cosines, right = np.linalg.svd(lower.T @ upper)
+    start, end = lower @ left, upper @ right.T
+    normal = end - start * cosines
+    sines = np.linalg.norm(normal, axis=0)
+    normal /= np.where(sines > 0, sines, 1.0)
+    angles = np.arctan2(sines, np.clip(cosines, 0.0, 1.0))
+
+    def at(t: float) -> Floats:
+        return np.linalg.qr(start * np.cos(t * angles) + normal * np.sin(t * angles))[0]
+
+    def imbalance(t: float) -> float:
+        losses = frame_losses(H, at(t))
+        return float(losses[0] - losses[1])
+
+    if imbalance(0.0) >= 0:
+        return at(0.0)
+    if imbalance(1.0) <= 0:
+        return at(1.0)
+    return at(float(brentq(imbalance, 0.0, 1.0, xtol=1e-16, rtol=4 * EPS)))
+
+
+def _equal_loss_direction(H: Floats, lower: Floats, upper: Floats) -> Floats:
+    """Case k = 1: both roots of a quadratic in the plane of the two vectors; the better one."""
+    normal = upper - lower * (lower.T @ upper)
+    if (length := np.linalg.norm(normal)) <= EPS:
+        return lower
+    normal /= length
+    normal -= lower * (lower.T @ normal)  # again: the first difference may be all rounding
+    if (length := np.linalg.norm(normal)) <= 0.5:
+        return lower
+    plane = np.hstack([lower, normal / length])
+    small = plane.T @ H @ plane
+    (a, b), (_, c) = small[0] - small[1]  # a cos² + 2b cos sin + c sin² = 0, a ≤ 0
+    root = np.sqrt(max(b * b - a * c, 0.0))
+    w = -b - np.copysign(root, b)
+    candidates = [v / np.linalg.norm(v) for v in np.array([[c, w], [w, a]]) if np.any(v)]
+    if not candidates:
+        return lower
+    best = min(candidates, key=lambda v: float(np.max(np.einsum("gij,i,j->g", small, v, v))))
+    direction = plane @ best[:, None]
+    return np.asarray(direction / np.linalg.norm(direction))

@@ -1,0 +1,109 @@
+"""Iterative nullspace projection (INLP): remove what a linear classifier reads, train it again.
+
+Each step trains a linear classifier of the groups on the rows projected so far, and adds the row
+space of its coefficients to the removed subspace (Ravfogel et al. 2020, Algorithm 1). The
+projection onto the intersection of all null spaces is I − UᵀU, U an orthonormal basis of all row
+spaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fairpca.solvers.erasure.classifiers import Concept, balanced_accuracy, fit_quietly
+from fairpca.solvers.numerics.graded import graded_basis
+from fairpca.solvers.result import SolverResult
+from fairpca.summaries.base import Floats
+
+__all__ = ["nullspace_projection"]
+
+_ROUNDING = 1e-14
+"""A share of the numbers subtracted in a column that is rounding error of a projection."""
+
+_RANK = 1e-6
+"""Coefficients below this share of a classifier's largest are its tolerance."""
+
+
+def nullspace_projection(
+    X: Floats,
+    concepts: Sequence[Concept],
+    make_reader: Callable[[Concept], Any],
+    *,
+    spread: Floats,
+    n_iterations: int,
+    tol: float,
+    weight: float = 1.0,
+) -> SolverResult[Any]:
+    """Return the directions that classifiers of the groups read, one after another.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Centred rows.
+    concepts : sequence of Concept
+        What the classifiers tell apart; those above chance are removed together in each step.
+    make_reader : callable
+        Returns an unfitted classifier for a concept; fitted, it has ``coef_``.
+    spread : ndarray of shape (d,)
+        Standard deviations of the columns, which they are divided by for the classifiers.
+    n_iterations : int
+        Most steps.
+    tol : float
+        How far above chance a balanced accuracy still counts as chance.
+    weight : float
+        Sum of the sample weights that a classifier is given.
+
+    Returns
+    -------
+    SolverResult
+        `components`: U, orthonormal rows; `objective`: the largest excess over chance of the last
+        classifiers, on the rows they were trained on. `n_iter` counts removals. Certificate:
+        ``history``, balanced accuracies before each removal and after the last, shape
+        (n_iter + 1, n_concepts).
+    """
+    scale = np.where(spread > 0, spread, np.inf)  # constant columns have nothing to be read
+    removed = np.zeros((0, X.shape[1]))
+    history: list[list[float]] = []
+    while True:
+        scores_removed = X @ removed.T
+        left = X - scores_removed @ removed
+        # A column of which rounding is left could still be read, for classifiers scale it up.
+        taken = np.sqrt(np.mean(scores_removed**2, axis=0)) @ np.abs(removed)
+        left[:, np.sqrt(np.mean(left**2, axis=0)) <= _ROUNDING * (spread + taken)] = 0.0
+        features = left / scale
+        found, scores = [], []
+        for concept in concepts:
+            rows = features[concept.rows]
+            reader = fit_quietly(make_reader(concept), rows, concept, weight)
+            scores.append(balanced_accuracy(concept, reader.predict(rows)))
+            if scores[-1] > concept.chance + tol:
+                found.append(np.atleast_2d(reader.coef_))
+        history.append(scores)
+        excess = max(score - c.chance for score, c in zip(scores, concepts, strict=True))
+        if not found:
+            converged, reason = True, "no classifier does better than chance"
+            break
+        coefficients = np.concatenate(found)
+        largest = np.linalg.norm(coefficients, axis=1).max()
+        doubt = _RANK * largest / scale  # in units of the features, whatever those of the columns
+        wider = graded_basis((coefficients / scale).T, doubt, removed.T).T
+        if len(history) > n_iterations or len(wider) == len(removed):
+            converged = False
+            steps = f"{len(history) - 1} step{'' if len(history) == 2 else 's'}"
+            reason = (
+                f"after {steps} a linear classifier still reads a group with a balanced accuracy "
+                f"{excess:.3f} above chance"
+            )
+            break
+        removed = wider
+    return SolverResult(
+        removed,
+        excess,
+        len(history) - 1,
+        converged,
+        reason,
+        {"history": np.array(history)},
+    )

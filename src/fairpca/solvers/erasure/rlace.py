@@ -1,0 +1,202 @@
+"""Relaxed linear adversarial concept erasure (RLACE): remove what harms a linear reader most.
+
+max over projections R of rank m of g(R) = min over θ of the logistic loss of reading the groups off
+(I − R)x, plus λ/2 ‖θ‖². The projections are relaxed to the Fantope {R : 0 ⪯ R ⪯ I, tr R = m}
+(Ravfogel et al. 2022, Eq. 9), with features (I − R)^{1/2} x, which at projections is the same game.
+The dual of the inner problem then shows g to be convex in R, with the gradient VVᵀ/(2λ),
+V = Xᵀ(weights · (indicator − probability)): a projected gradient step of any length raises g, and
+its maxima are projections.
+
+g cannot exceed the loss of guessing. It reaches it where V is removed at θ = 0, and there V spans
+the groups' mean differences: with m at least their rank, their removal is proved optimal at once.
+With less, the relaxed game is solved for a strong penalty, where it is all but quadratic, and its
+rounding is followed, by quasi-Newton steps on the subspace, to the penalty asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from fairpca.solvers.erasure.classifiers import (
+    Concept,
+    balanced_accuracy,
+    fit_quietly,
+    logistic_reader,
+)
+from fairpca.solvers.numerics.fantope import nearest_fantope_point
+from fairpca.solvers.numerics.quasi_newton import minimize_on_stiefel
+from fairpca.solvers.result import SolverResult
+from fairpca.summaries.base import Floats
+
+__all__ = ["adversarial_erasure"]
+
+_FIRST_PENALTY = 1.0
+_PENALTY_FACTOR = 0.1
+_STEP_GROWTH = 4.0
+_PROVED = 1e-9
+
+
+@dataclass(eq=False)
+class _Game:
+    """The game, what was played of it, and the readers, which start where they last were."""
+
+    X: Floats
+    concepts: Sequence[Concept]
+    penalty: float
+    readers: list[LogisticRegression] = field(default_factory=list)
+    history: list[tuple[float, float, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.readers = [
+            logistic_reader(self.X.shape[1], c.n_groups, self.penalty) for c in self.concepts
+        ]
+
+    @property
+    def guessing(self) -> float:
+        """Loss of guessing all groups alike: no game is worth more."""
+        return float(sum(np.log(c.n_groups) for c in self.concepts))
+
+    def with_penalty(self, penalty: float) -> None:
+        """Go on with another λ."""
+        self.penalty = penalty
+        for reader in self.readers:
+            reader.set_params(C=1.0 / penalty)
+
+    def play(self, shares: Floats, vectors: Floats) -> tuple[float, Floats]:
+        """Return g and its gradient VVᵀ/(2λ) at R = vectors · diag(shares) · vectorsᵀ."""
+        features = self._features(shares, vectors)
+        value, V = 0.0, []
+        for concept, reader in zip(self.concepts, self.readers, strict=True):
+            fit_quietly(reader, features[concept.rows], concept)
+            probabilities = reader.predict_proba(features[concept.rows])
+            chosen = probabilities[np.arange(len(concept.codes)), concept.codes]
+            value -= float(concept.shares @ np.log(np.maximum(chosen, 1e-300)))
+            value += 0.5 * self.penalty * float(np.sum(reader.coef_**2))
+            V.append(self.X[concept.rows].T @ concept.residuals(probabilities))
+        stacked = np.concatenate(V, axis=1)
+        self.history.append((self.penalty, value, float(np.sum(shares * (1 - shares)))))
+        return value, stacked @ stacked.T / (2 * self.penalty)
+
+    def loss_at(self, U: Floats) -> tuple[float, Floats]:
+        """Return −g and its gradient in U, at the projection with the orthonormal columns U."""
+        value, gradient = self.play(np.ones(U.shape[1]), U)
+        return -value, -2 * gradient @ U
+
+    def accuracies(self, U: Floats) -> list[float]:
+        """Return how well the readers do on what the projection leaves."""
+        self.loss_at(U)
+        features = self._features(np.ones(U.shape[1]), U)
+        return [
+            balanced_accuracy(concept, reader.predict(features[concept.rows]))
+            for concept, reader in zip(self.concepts, self.readers, strict=True)
+        ]
+
+    def _features(self, shares: Floats, vectors: Floats) -> Floats:
+        lost = 1.0 - np.sqrt(np.clip(1.0 - shares, 0.0, 1.0))
+        basis = vectors[:, lost > 0]
+        features: Floats = self.X - ((self.X @ basis) * lost[lost > 0]) @ basis.T
+        return features
+
+
+def adversarial_erasure(
+    X: Floats,
+    concepts: Sequence[Concept],
+    differences: Floats,
+    rank: int | None,
+    *,
+    scale: float,
+    penalty: float,
+    max_iter: int,
+    tol: float,
+) -> SolverResult[Any]:
+    """Return the subspace of given dimension whose removal leaves linear readers the least.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Centred rows.
+    concepts : sequence of Concept
+        What is read; losses add up.
+    differences : ndarray of shape (r, d)
+        Orthonormal rows spanning the groups' mean differences.
+    rank : int or None
+        m; None or more than r is r: any further direction is worth nothing to the readers.
+    scale : float
+        Root of the mean variance of a column.
+    penalty : float
+        λ, where X is divided by `scale`.
+    max_iter : int
+        Most steps at each penalty.
+    tol : float
+        Norm of the gradient at which the last stage ends.
+
+    Returns
+    -------
+    SolverResult
+        `components`: U, orthonormal rows; `objective`: g(UᵀU). Certificates: ``optimality_gap``,
+        loss of guessing − g(UᵀU), an upper bound on what any subspace could add;
+        ``relaxation_gap``, g at the end of the ascent over the Fantope less g at its rounding;
+        ``accuracies`` of the readers of what is left; ``history``, penalty, g and tr(R − R²) of
+        every evaluation, shape (n_iter, 3).
+    """
+    game = _Game(X / (scale if scale > 0 else 1.0), concepts, penalty)
+    m = len(differences) if rank is None else min(rank, len(differences))
+    if m == len(differences):
+        value = -game.loss_at(differences.T)[0]
+        return _result(game, differences.T, value, 0.0, "direct solution", converged=True)
+    game.with_penalty(max(_FIRST_PENALTY, penalty))
+    U, gap = _ascend(game, m, max_iter, tol)
+    while True:
+        last = game.penalty <= penalty
+        accuracy = tol if last else max(tol, 1e-3)
+        found = minimize_on_stiefel(game.loss_at, U, gradient_tol=accuracy, max_iter=max_iter)
+        U = found.V
+        if last:
+            break
+        game.with_penalty(max(_PENALTY_FACTOR * game.penalty, penalty))
+    converged = found.gradient_norm <= tol or "rounding" in found.reason
+    reason = f"{found.reason} (gradient {found.gradient_norm:.2g})"
+    return _result(game, U, -found.value, gap, reason, converged=converged)
+
+
+def _ascend(game: _Game, m: int, max_iter: int, tol: float) -> tuple[Floats, float]:
+    """Ascend over the Fantope by longer and longer steps; return the rounding and what it loses."""
+    d = game.X.shape[1]
+    R, step, before = np.eye(d) * (m / d), 1.0, -np.inf
+    for _ in range(max_iter):
+        shares, vectors = np.linalg.eigh(R)
+        value, gradient = game.play(shares, vectors)
+        if value - before <= tol * game.guessing:
+            break
+        before = value
+        R = nearest_fantope_point(R + step * gradient / np.linalg.norm(gradient), m)
+        step *= _STEP_GROWTH
+    rounded = vectors[:, -m:]
+    return rounded, value + game.loss_at(rounded)[0]
+
+
+def _result(
+    game: _Game, U: Floats, value: float, relaxation_gap: float, reason: str, *, converged: bool
+) -> SolverResult[Any]:
+    gap = max(game.guessing - value, 0.0)
+    if gap <= _PROVED * game.guessing:
+        reason = "no linear reader does better than guessing, which proves the optimum"
+    accuracies = np.array(game.accuracies(U))
+    return SolverResult(
+        np.ascontiguousarray(U.T),
+        value,
+        len(game.history),
+        converged,
+        reason,
+        {
+            "optimality_gap": gap,
+            "relaxation_gap": relaxation_gap,
+            "accuracies": accuracies,
+            "history": np.array(game.history),
+        },
+    )

@@ -1,0 +1,229 @@
+"""Mean and covariance matching as a semidefinite programme, by splitting (Olfat & Aswani 2019).
+
+maximise ⟨C, P⟩ − μ Σ ‖A^{1/2}P‖₂²   over 0 ⪯ P ⪯ I, tr P = k, ⟨P, ffᵀ⟩ ≤ δ²,
+
+where for every comparison of groups f is the mean difference and A runs over φ₊I + Q and φ₋I − Q, Q
+the covariance difference. The two A of a comparison add up to a multiple of the identity, so that
+in the alternating direction method of multipliers the step in P is a projection onto the Fantope:
+an iteration costs a few eigendecompositions of p × p matrices, where an interior-point method
+factorises a system of p² unknowns. Every iterate gives a feasible P, and by weak duality a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+
+from fairpca.solvers.moments.matching_program import MatchingProgramme, ProgrammeResult
+from fairpca.solvers.numerics.eigen import small_problem_threads
+from fairpca.solvers.numerics.fantope import nearest_fantope_point
+from fairpca.solvers.result import SolverResult
+from fairpca.summaries.base import Floats
+
+__all__ = ["matching_components", "solve_by_splitting"]
+
+RELAXATION = 1.6
+CHECK_EVERY = 10
+BALANCE_UNTIL = 1000
+"""The step follows the residuals up to here; then it stays, which convergence needs."""
+COPY = 10.0
+"""How much more than the A the copy Z weighs: what converges fastest on the data at hand."""
+LARGEST_RATIO = 2.0
+"""Of the two residuals, before the step is changed."""
+
+
+def matching_components(
+    programme: MatchingProgramme,
+    unfair: Floats,
+    solve: Callable[[MatchingProgramme], ProgrammeResult],
+    *,
+    tol: float,
+) -> SolverResult[Any]:
+    """Return the k leading eigenvectors of the programme's optimal P.
+
+    Parameters
+    ----------
+    programme : MatchingProgramme
+    unfair : ndarray of shape (m, p)
+        Orthonormal rows spanning the mean differences, which are left out where δ = 0.
+    solve : callable
+        Solves the programme.
+    tol : float
+        Duality gap that counts as converged, as a share of `programme.scale`.
+
+    Returns
+    -------
+    SolverResult
+        `objective` is that of P. Certificates: ``duality_gap``, as `tol`, and ``eigenvalues`` of P,
+        descending.
+    """
+    basis = np.eye(len(programme.objective))
+    if programme.delta == 0:
+        programme, basis = programme.without(unfair)
+    programme, unit = programme.rescaled()
+    found = solve(programme)
+    shares, vectors = np.linalg.eigh(found.P)
+    components = (basis @ vectors[:, ::-1][:, : programme.k]).T
+    gap = max(found.bound - found.value, 0.0) / programme.scale
+    return SolverResult(
+        components=components,
+        objective=found.value * unit,
+        n_iter=found.n_iter,
+        converged=gap <= tol,
+        reason=found.reason,
+        certificate={"duality_gap": gap, "eigenvalues": np.clip(shares[::-1], 0.0, 1.0)},
+    )
+
+
+def solve_by_splitting(
+    programme: MatchingProgramme, *, max_iter: int, tol: float
+) -> ProgrammeResult:
+    """Solve the programme by the alternating direction method of multipliers.
+
+    Parameters
+    ----------
+    programme : MatchingProgramme
+    max_iter : int
+        Iterations at most.
+    tol : float
+        Ends when bound − value ≤ tol · `programme.scale`.
+    """
+    p = len(programme.objective)
+    if programme.k >= p:
+        roots, joint, _ = programme.roots()
+        value = programme.value(np.eye(p), roots, joint)
+        return ProgrammeResult(np.eye(p), value, value)
+    with small_problem_threads(p):
+        splitting = _Splitting(programme)
+        target = tol * programme.scale
+        for iteration in range(1, max_iter + 1):
+            check = iteration % CHECK_EVERY == 0 or iteration == max_iter
+            splitting.step(measure=check)
+            if check and splitting.gap() <= target:
+                break
+            if check and iteration <= BALANCE_UNTIL:
+                splitting.balance()
+    met = splitting.bound - splitting.value <= target
+    reason = "the duality gap is within tol" if met else f"max_iter={max_iter} was reached"
+    return ProgrammeResult(splitting.best, splitting.value, splitting.bound, iteration, reason)
+
+
+class _Splitting:
+    """Iterates: P in the Fantope, Y = A^{1/2}P for every A, Z = P in the half-spaces."""
+
+    def __init__(self, programme: MatchingProgramme) -> None:
+        self.problem = programme
+        C, k = programme.objective, programme.k
+        self.roots, self.joint, a = programme.roots()
+        self.weight = COPY * (a or 1.0) if len(programme.means) or not a else 0.0  # of Z = P
+        self.isotropy = a + self.weight
+        self.rho = abs(programme.scale) / k / self.isotropy
+        self.fair = programme.fair_projection()
+        self.P, self.Z = self.fair, self.fair
+        self.Y = [R @ self.P for R in self.roots]
+        self.U = [np.zeros_like(C) for _ in self.roots]
+        self.nuclear = [0.0] * len(self.joint)
+        self.multipliers = np.zeros(len(programme.means))
+        self.UZ = np.zeros_like(C)
+        self.best, self.value, self.bound = self.fair, -np.inf, np.inf
+        self.residuals = (0.0, 0.0)
+
+    def step(self, *, measure: bool) -> None:
+        """Project onto the Fantope, shrink the largest singular values, move the multipliers.
+
+        The residuals are kept where asked for: they take as many products as the step itself.
+        """
+        problem = self.problem
+        pull = problem.objective / self.rho + self.weight * (self.Z - self.UZ)
+        for R, Y, U in zip(self.roots, self.Y, self.U, strict=True):
+            product = R @ (Y - U)
+            pull += (product + product.T) / 2
+        self.P = nearest_fantope_point(pull / self.isotropy, problem.k)
+        images = [R @ self.P for R in self.roots]
+        moved = [
+            RELAXATION * image + (1 - RELAXATION) * Y + U
+            for image, Y, U in zip(images, self.Y, self.U, strict=True)
+        ]
+        old, oldZ = self.Y, self.Z
+        self.U, self.nuclear = _excess(moved, self.joint, problem.mu / self.rho)
+        self.Y = [V - U for V, U in zip(moved, self.U, strict=True)]
+        if self.weight:
+            V = RELAXATION * self.P + (1 - RELAXATION) * self.Z + self.UZ
+            self.multipliers = _half_space_multipliers(V, problem.means, problem.delta**2)
+            self.UZ = (problem.means.T * self.multipliers) @ problem.means
+            self.Z = V - self.UZ
+        if measure:
+            self._measure(images, old, oldZ)
+
+    def _measure(self, images: Sequence[Floats], old: Sequence[Floats], oldZ: Floats) -> None:
+        primal = sum(float(np.sum((i - Y) ** 2)) for i, Y in zip(images, self.Y, strict=True))
+        change = sum((R @ (Y - o) for R, Y, o in zip(self.roots, self.Y, old, strict=True)), 0.0)
+        change = change + self.weight * (self.Z - oldZ)
+        primal += self.weight * float(np.sum((self.P - self.Z) ** 2))
+        self.residuals = (np.sqrt(primal * self.isotropy), float(np.linalg.norm(change)))
+
+    def gap(self) -> float:
+        """Return bound − value of the best found, having looked at the present iterate."""
+        problem = self.problem
+        P = problem.made_feasible(self.P, self.fair)
+        value = problem.value(P, self.roots, self.joint)
+        if value > self.value:
+            self.best, self.value = P, value
+        bound = problem.bound(
+            self.roots,
+            [self.rho * U for U in self.U],
+            [self.rho * n for n in self.nuclear],
+            self.rho * self.weight * self.multipliers,
+        )
+        self.bound = min(self.bound, bound)
+        return self.bound - self.value
+
+    def balance(self) -> None:
+        """Change the step where one residual is much larger than the other."""
+        primal, dual = self.residuals
+        ratio = primal / max(dual, 1e-300)
+        if 1 / LARGEST_RATIO <= ratio <= LARGEST_RATIO:
+            return
+        factor = float(np.clip(np.sqrt(ratio), 0.2, 5.0))
+        self.rho *= factor
+        self.U = [U / factor for U in self.U]
+        self.nuclear = [n / factor for n in self.nuclear]
+        self.UZ, self.multipliers = self.UZ / factor, self.multipliers / factor
+
+
+def _excess(
+    moved: Sequence[Floats], joint: Sequence[Sequence[int]], weight: float
+) -> tuple[list[Floats], list[float]]:
+    """Return what the proximal step of weight · max‖·‖₂² takes from each matrix.
+
+    Singular values above a level c are cut to c, with 2 · weight · c = Σ (σ − c)₊ over the matrices
+    that share a norm.
+    """
+    taken = [np.zeros(0)] * len(moved)
+    nuclear = []
+    for group in joint:
+        pairs = [np.linalg.eigh(moved[i].T @ moved[i]) for i in group]
+        sigmas = [np.sqrt(np.maximum(values, 0.0)) for values, _ in pairs]
+        ordered = np.sort(np.concatenate(sigmas))[::-1]
+        level = float(np.max(np.cumsum(ordered) / (2 * weight + np.arange(1, len(ordered) + 1))))
+        for i, (_, vectors), sigma in zip(group, pairs, sigmas, strict=True):
+            cut = sigma > level
+            top = vectors[:, cut]
+            taken[i] = ((moved[i] @ top) * (1 - level / sigma[cut])) @ top.T
+        nuclear.append(float(np.sum(np.maximum(ordered - level, 0.0))))
+    return taken, nuclear
+
+
+def _half_space_multipliers(V: Floats, means: Floats, limit: float) -> Floats:
+    """Return ν ≥ 0 with V − Σ ν ffᵀ the nearest matrix for which all ⟨·, ffᵀ⟩ ≤ limit."""
+    excess: Floats = np.einsum("ij,jk,ik->i", means, V, means) - limit
+    if np.all(excess <= 0):
+        return np.zeros(len(means))
+    products = (means @ means.T) ** 2
+    size = float(np.max(np.diag(products)))
+    root = np.linalg.cholesky(products + 1e-10 * size * np.eye(len(means)))
+    solved: Floats = scipy.optimize.nnls(root.T, np.linalg.solve(root, excess))[0]
+    return solved

@@ -1,0 +1,285 @@
+"""Fair kernel PCA: the most variance in feature space where group means agree (Kleindessner 2023).
+
+The authors solve the generalised eigenproblem (RᵀKKR, RᵀKR), R a basis of the null space of eᵀK for
+the signed weights e of a comparison: n³ for R alone. In feature space the constraint removes one
+direction Φᵀe, so the Gram matrix of what is left is a rank-one change of K,
+
+    K' = K − K e (eᵀK e)⁻¹ eᵀK,
+
+and its leading eigenvectors need products with K only. With several comparisons e is a matrix E.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
+from fairpca.solvers.result import SolverResult
+from fairpca.summaries.base import Floats, GroupSummary, Mask
+from fairpca.summaries.contrasts import Contrast
+
+__all__ = ["KernelComponents", "kernel_components", "landmark_components", "landmark_features"]
+
+_LANCZOS_FROM = 500
+_ROUNDING = 64 * np.finfo(np.float64).eps
+"""Of a squared mean difference, as a share of the squares that it is a difference of."""
+
+
+@dataclass(frozen=True, eq=False)
+class KernelComponents:
+    """Functions of x: Σ_i k(x, x_i) coefficients_i − offset.
+
+    Parameters
+    ----------
+    coefficients : ndarray of shape (n_points, k)
+        One column per component, of unit norm in feature space.
+    offset : ndarray of shape (k,)
+        Value at the mean; zero without centring.
+    variances : ndarray of shape (k,)
+        Along the components, descending, n − 1 in the denominator.
+    total : float
+        Variance in feature space before the constraint.
+    mean_difference : float
+        Largest distance of two compared means, as a share of the components' standard deviation.
+    converged : bool
+        Whether eigenvectors were all found.
+    """
+
+    coefficients: Floats
+    offset: Floats
+    variances: Floats
+    total: float
+    mean_difference: float
+    converged: bool
+
+
+class _DeflatedKernel:
+    """D K' D, D² the rows' shares of the weight: its eigenvalues are variances in feature space."""
+
+    def __init__(
+        self, K: Floats, shares: Floats, E: Floats, *, center: bool, features: Floats | None
+    ) -> None:
+        self.K, self.shares, self.E, self.center, self.features = K, shares, E, center, features
+        self.image = shares @ K if center else np.zeros(len(K))
+        self.B, self.signs = np.zeros((len(K), 0)), np.zeros(0)
+        if features is None:
+            images, sizes = self._centred(E), np.abs(np.diag(K))
+            inner = E.T @ images
+        else:
+            near = features - features.mean(axis=0)
+            differences, sizes = near.T @ E, np.einsum("ij,ij->i", near, near)
+            images, inner = features @ differences, differences.T @ differences
+            images -= self.center * (shares @ images)
+        values, vectors = np.linalg.eigh(inner)
+        real = np.abs(values) > _ROUNDING * np.max(np.abs(E).T @ sizes, initial=0)
+        self.root = vectors[:, real] / np.sqrt(np.abs(values[real]))
+        self.B, self.signs = images @ self.root, np.sign(values[real])
+
+    def _centred(self, V: Floats) -> Floats:
+        """Return the product of the centred kernel, less what was removed so far, with V."""
+        if not self.center:
+            product: Floats = self.K @ V
+            return product - self._removed(V)
+        inner = V - np.outer(self.shares, V.sum(axis=0))
+        product = self.K @ inner
+        product -= self.shares @ product
+        return product - self._removed(V)
+
+    def _removed(self, V: Floats) -> Floats:
+        """Return the product with K e (eᵀK e)⁻¹ eᵀK, negative where the kernel is indefinite."""
+        removed: Floats = (self.B * self.signs) @ (self.B.T @ V)
+        return removed
+
+    def violation(self, coefficients: Floats) -> float:
+        """Return how far means differ in Σ_i k(x, x_i) coefficients_i, as a share of its spread."""
+        if self.features is None:
+            values = self.K @ coefficients
+        else:  # but for a constant, which changes neither differences nor spread
+            values = (self.features - self.features.mean(axis=0)) @ (self.features.T @ coefficients)
+        values -= self.shares @ values
+        return _relative(self.E.T @ values, float(self.shares @ (values**2).sum(axis=1)))
+
+    def matmat(self, V: Floats) -> Floats:
+        """See `SymmetricForm`."""
+        d = np.sqrt(self.shares)[:, None]
+        return d * self._centred(d * V)
+
+    def dense(self) -> Floats:
+        """See `SymmetricForm`."""
+        matrix = self.K - (self.B * self.signs) @ self.B.T
+        if self.center:
+            matrix -= self.image
+            matrix -= self.image[:, None] - float(self.shares @ self.image)
+        d = np.sqrt(self.shares)
+        return matrix * d * d[:, None]
+
+    def diagonal(self) -> Floats:
+        """See `SymmetricForm`."""
+        diagonal = np.diag(self.K) - np.einsum("ij,ij,j->i", self.B, self.B, self.signs)
+        if self.center:
+            diagonal = diagonal - 2 * self.image + self.shares @ self.image
+        weighted: Floats = self.shares * diagonal
+        return weighted
+
+    def trace(self) -> float:
+        """See `SymmetricForm`."""
+        return float(self.diagonal().sum())
+
+
+def kernel_components(
+    K: Floats,
+    E: Floats,
+    n_components: int | float | None,
+    *,
+    weights: Floats | None = None,
+    center: bool = True,
+    features: Floats | None = None,
+    rng: np.random.Generator | None = None,
+) -> KernelComponents:
+    """Return fair kernel principal components of rows whose kernel matrix is held.
+
+    Time O(n²) for each of some ten products a component (O(n³) for many components), memory K.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Kernel matrix, positive semi-definite.
+    E : ndarray of shape (n, r)
+        Signed weights of each comparison, Φᵀe the mean difference: columns add up to 0.
+    n_components : int, float or None
+        As in `constrained_components`; None stops where variance is rounding.
+    weights : ndarray of shape (n,), optional
+        Positive weights of the rows.
+    center : bool
+        Whether variance is about the mean, or about the origin of feature space.
+    features : ndarray of shape (n, d), optional
+        Rows whose products are K, where there are: with rows far from the origin their mean
+        differences have more digits than those of K.
+    rng : numpy.random.Generator, optional
+        For Lanczos start vectors.
+    """
+    n = len(K)
+    shares = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+    form = _DeflatedKernel(K, shares, E, center=center, features=features)
+    few = isinstance(n_components, float) or (n_components is not None and n_components < n // 8)
+    result = constrained_components(
+        form,
+        n_components,
+        np.zeros((0, n)),
+        method="lanczos" if few and n > _LANCZOS_FROM else "dense",
+        max_components=n - form.B.shape[1],
+        rng=rng,
+    )
+    variances, kept = _varied(result, float(shares @ np.diag(K)))
+    u = np.sqrt(shares)[:, None] * result.components[kept].T
+    removed = form.root @ (form.signs[:, None] * (form.B.T @ u))
+    coefficients = (u - E @ removed) / np.sqrt(variances)
+    offset = np.zeros(len(variances))
+    if center:
+        coefficients -= np.outer(shares, coefficients.sum(axis=0))
+        offset = form.image @ coefficients
+    violation = form.violation(coefficients)
+    total = _DeflatedKernel(K, shares, E[:, :0], center=center, features=None).trace()
+    return _components(result, coefficients, offset, variances, total, violation, n)
+
+
+def landmark_features(K_landmarks: Floats) -> Floats:
+    """Return B with ψ(x) = k(x, landmarks) B orthonormal coordinates of the landmarks' span.
+
+    Parameters
+    ----------
+    K_landmarks : ndarray of shape (m, m)
+        Kernel matrix of the landmarks.
+
+    Returns
+    -------
+    ndarray of shape (m, rank)
+    """
+    values, vectors = np.linalg.eigh(K_landmarks)
+    real = values > len(values) * np.finfo(np.float64).eps * values[-1]
+    scaled: Floats = vectors[:, real] / np.sqrt(values[real])
+    return scaled
+
+
+def landmark_components(
+    moments: GroupSummary,
+    contrasts: list[Contrast],
+    B: Floats,
+    n_components: int | float | None,
+    *,
+    center: bool = True,
+    largest: float = 0.0,
+) -> KernelComponents:
+    """Return fair kernel principal components in the span of landmarks (Nyström).
+
+    There the constraint holds exactly.
+
+    Parameters
+    ----------
+    moments : GroupSummary
+        Of the rows' features ψ.
+    contrasts : list of Contrast
+        Comparisons; none for plain kernel PCA.
+    B : ndarray of shape (m, rank)
+        See `landmark_features`.
+    n_components, center
+        As in `kernel_components`.
+    largest : float
+        Size of the kernel's values, whose rounding the result may have; 0 for none.
+    """
+    everything = moments.everything
+    mean = moments.mean(everything)
+    about = mean if center else -moments.origin
+    form = moments.second_moment(everything, about)
+    unfair = unfair_subspace(moments, contrasts)
+    result = constrained_components(
+        form, n_components, unfair, max_components=moments.n_features - len(unfair)
+    )
+    size = moments.second_moment(everything, -moments.origin).trace()
+    variances, kept = _varied(result, size)
+    V = result.components[kept].T
+    offset = (moments.origin + mean) @ V if center else np.zeros(len(variances))
+    differences = [(moments.mean(c.inside) - moments.mean(c.outside)) @ V for c in contrasts]
+    spread = float(np.sum(V * moments.covariance().matmat(V)))
+    coefficients = B @ V
+    rounding = np.finfo(np.float64).eps * largest * coefficients
+    violation = _relative(np.array([*differences, np.linalg.norm(rounding, axis=0)]), spread)
+    n = moments.count(everything)
+    return _components(result, coefficients, offset, variances, form.trace(), violation, n)
+
+
+def _varied(result: SolverResult[Any], size: float) -> tuple[Floats, Mask]:
+    """Return the variances that are more than rounding of squares of that size, and which."""
+    variances = np.asarray(result.certificate["explained_variance"])
+    rounding = 4 * np.finfo(np.float64).eps * max(result.components.shape[1], 16) * size
+    kept: Mask = variances > rounding
+    return variances[kept], kept
+
+
+def _relative(differences: Floats, variance: float) -> float:
+    """Return the longest row of differences as a share of the standard deviation."""
+    longest = max((float(np.linalg.norm(difference)) for difference in differences), default=0.0)
+    return longest / np.sqrt(variance) if variance > 0 else longest
+
+
+def _components(
+    result: SolverResult[Any],
+    coefficients: Floats,
+    offset: Floats,
+    variances: Floats,
+    total: float,
+    violation: float,
+    n: int,
+) -> KernelComponents:
+    unbiased = n / (n - 1)
+    return KernelComponents(
+        coefficients,
+        offset,
+        variances * unbiased,
+        total * unbiased,
+        violation,
+        result.converged,
+    )

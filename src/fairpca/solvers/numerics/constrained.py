@@ -1,0 +1,170 @@
+"""Leading eigenvectors of a covariance less a subspace, (I − αUᵀU) Σ (I − αUᵀU).
+
+What a decomposition returns is right up to rounding of the largest eigenvalue, or of what was
+subtracted. Where columns are measured in very unlike units, that may be more than all the variance
+of a direction that is wanted. Such directions are solved for again in their own span: there the
+products with Σ are small, and so are their rounding errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairpca.solvers.numerics.eigen import dense_eigenpairs, lanczos_eigenpairs, orthonormalize
+from fairpca.summaries.base import Floats, SymmetricForm
+
+__all__ = ["Constrained", "variance_rounding"]
+
+_RESOLVED = 1e6
+"""An eigenvalue this many times as large as its rounding is right to at least six digits."""
+
+_DENSE_UP_TO = 5000
+
+
+@dataclass(frozen=True, eq=False)
+class Constrained:
+    """The matrix (I − αUᵀU) Σ (I − αUᵀU), and what is known of its rounding.
+
+    Parameters
+    ----------
+    covariance : SymmetricForm
+        Σ.
+    removed : ndarray of shape (r, d)
+        U, orthonormal rows.
+    strength : float
+        α.
+    image : ndarray of shape (d, r)
+        Σ Uᵀ.
+    spread : ndarray of shape (d,)
+        Standard deviation of each coordinate: rounding of Σ_ij is a share of s_i s_j.
+    available : float
+        The matrix's trace.
+    """
+
+    covariance: SymmetricForm
+    removed: Floats
+    strength: float
+    image: Floats
+    spread: Floats
+    available: float
+
+    @classmethod
+    def of(
+        cls, covariance: SymmetricForm, removed: Floats, strength: float, *, by_column: bool
+    ) -> Constrained:
+        """Look at the diagonal; with `by_column` false, all coordinates are as doubtful."""
+        image = covariance.matmat(removed.T) if len(removed) else removed.T
+        diagonal = covariance.diagonal()
+        left = diagonal - 2 * strength * np.einsum("rj,jr->j", removed, image)
+        left += strength**2 * np.einsum("rj,rj->j", removed, (removed @ image) @ removed)
+        # Of a column that is removed, rounding of large numbers may be left.
+        left[left <= _share(len(diagonal)) * diagonal] = 0.0
+        spread = np.sqrt(np.maximum(diagonal, 0.0))
+        if not by_column:
+            spread[:] = np.linalg.norm(spread) / np.sqrt(max(len(spread), 1))
+        return cls(covariance, removed, strength, image, spread, float(left.sum()))
+
+    @property
+    def rounding(self) -> float:
+        """What rounding may add to an eigenvalue of the matrix as it is."""
+        return _share(len(self.spread)) * float(self.spread @ self.spread)
+
+    def decompose(self, n_components: int | float | None, free: int) -> Floats:
+        """Return the components that are asked for, as columns, of `free` there are."""
+        values, V = dense_eigenpairs(self._dense(), free)
+        rounding, first = self.rounding, 0  # what comes before is resolved
+        while True:
+            count = _count(values, n_components, self.available)
+            first += int(np.sum(values[first:] > _RESOLVED * rounding))
+            if count <= first:
+                break
+            found = np.concatenate([self._fixed(), V[:, :first].T])
+            W = orthonormalize(V[:, first:], against=found)
+            own = float(variance_rounding(W, self.spread).max(initial=0.0))
+            if own >= rounding / _RESOLVED:  # nothing to be gained
+                break
+            rounding = own
+            more, turn = dense_eigenpairs(self._within(W), W.shape[1])
+            values = np.concatenate([values[:first], more])
+            V = np.concatenate([V[:, :first], W @ turn], axis=1)
+        return V[:, :count]
+
+    def iterate(
+        self, n_components: int | float | None, limit: int, rng: np.random.Generator
+    ) -> tuple[Floats, bool]:
+        """Return the same by Lanczos iteration, at most `limit`, and whether it converged."""
+        d = len(self.spread)
+        k = min(16, limit) if isinstance(n_components, float) else n_components or limit
+        while True:
+            values, V, converged = lanczos_eigenpairs(self._product, d, k, rng=rng)
+            count = _count(values, n_components, self.available)
+            if count <= len(values) or k == limit or not converged:
+                break
+            k = min(2 * k, limit)
+        if np.any(values[:count] <= _RESOLVED * self.rounding) and d <= _DENSE_UP_TO:
+            return self.decompose(n_components, d - len(self._fixed()))[:, :limit], True
+        return V[:, :count], converged
+
+    def _fixed(self) -> Floats:
+        """Return the rows that components are orthogonal to."""
+        return self.removed if self.strength == 1 else self.removed[:0]
+
+    def _within(self, W: Floats) -> Floats:
+        """Return the matrix in the coordinates W."""
+        kept = W - self.strength * (self.removed.T @ (self.removed @ W))
+        within: Floats = kept.T @ self.covariance.matmat(kept)
+        return within
+
+    def _product(self, V: Floats) -> Floats:
+        """Return the product with the matrix less sUᵀU, where α = 1 and s is its trace.
+
+        That sends U below every other direction, so that it cannot be returned as an eigenvector of
+        eigenvalue zero when the variance is used up.
+        """
+        if not len(self.removed):
+            return self.covariance.matmat(V)
+        shadow = self.removed @ V
+        result = self.covariance.matmat(V - self.strength * (self.removed.T @ shadow))
+        result -= self.strength * (self.removed.T @ (self.removed @ result))
+        if self.strength == 1:
+            result -= self.available * (self.removed.T @ shadow)
+        return result
+
+    def _dense(self) -> Floats:
+        """Return the matrix; where α = 1, U is sent below all rounding too."""
+        matrix = self.covariance.dense()
+        if len(self.removed):
+            push = float(self.spread @ self.spread) if self.strength == 1 else 0.0
+            inner = self.removed @ self.image
+            # (I − αUᵀU) Σ (I − αUᵀU) − sUᵀU as one symmetric low-rank change
+            half = self.strength * self.image - self.removed.T @ (
+                (0.5 * self.strength**2) * inner - (0.5 * push) * np.eye(len(inner))
+            )
+            change = half @ self.removed
+            matrix -= change
+            matrix -= change.T
+        return matrix
+
+
+def variance_rounding(V: Floats, spread: Floats) -> Floats:
+    """Return what rounding of Σ may add to the variance along each column of V, shape (k,)."""
+    size: Floats = np.abs(V).T @ spread
+    return _share(len(spread)) * size**2
+
+
+def _share(d: int) -> float:
+    return 4 * float(np.finfo(np.float64).eps) * max(d, 16)
+
+
+def _count(values: Floats, n_components: int | float | None, available: float) -> int:
+    """How many components are asked for; one more than there are where these do not suffice."""
+    if n_components is None:
+        return len(values)
+    if isinstance(n_components, int):
+        return n_components
+    if available <= 0:
+        return 1
+    share = np.cumsum(np.maximum(values, 0.0)) / available
+    return int(np.searchsorted(share, n_components * (1 - 1e-12))) + 1

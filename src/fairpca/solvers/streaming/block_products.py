@@ -1,0 +1,250 @@
+"""Products of a block's second moment with thin matrices, summed as rows come.
+
+C ← C + Xᵀ diag(w) X V for one or several weightings w of the same rows, in the precision of V and
+in place: at d × k beyond the cache, memory traffic and copies are what costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import get_blas_funcs
+
+from fairpca.data.array_library import library_of
+from fairpca.data.matrix import explain_nonfinite
+from fairpca.solvers.streaming.array_kernels import project_out, qr_columns, second_moment_products
+from fairpca.summaries.base import Cells, Floats, GroupSummary, held_bytes
+from fairpca.summaries.blocks import dense_rows, weighted_sums
+from fairpca.summaries.orthonormal import orthonormalise
+
+__all__ = ["BlockProducts", "orthonormal_columns", "subtract_span"]
+
+_CACHE_BYTES = 8 * 2**20
+_MIN_ROWS = 256
+_NARROW = 16
+_MIN_ROWS_IN_PLACE = 2048
+
+
+@dataclass(eq=False)
+class BlockProducts:
+    """Sums over the rows of a block, for each of several sides (weightings of the rows).
+
+    Parameters
+    ----------
+    origin : ndarray of shape (n_features,)
+        Subtracted from rows before they are multiplied; zero spares a copy of them.
+    products : ndarray of shape (n_features, n_sides * width), Fortran order
+        Σ w (x − o)(x − o)ᵀ V, side by side.
+    sums : ndarray of shape (n_sides, n_features)
+        Σ w (x − o), float64.
+    weights : ndarray of shape (n_sides,)
+        Σ w.
+    counts : ndarray of int, shape (n_sides,)
+        Rows of positive weight.
+    """
+
+    origin: Floats
+    products: NDArray[Any]
+    sums: Floats
+    weights: Floats
+    counts: NDArray[np.int64]
+
+    def __sizeof__(self) -> int:
+        """Bytes held; see `GroupSummary`."""
+        return object.__sizeof__(self) + held_bytes(vars(self).values())
+
+    @classmethod
+    def zeros(cls, V: NDArray[Any], origin: Floats, n_sides: int) -> BlockProducts:
+        """Return the sums over no rows, for products with V of shape (n_features, width)."""
+        d, width = V.shape
+        return cls(
+            origin,
+            np.zeros((d, n_sides * width), V.dtype, order="F"),
+            np.zeros((n_sides, d)),
+            np.zeros(n_sides),
+            np.zeros(n_sides, dtype=np.int64),
+        )
+
+    def add_cells(
+        self,
+        cells: Cells,
+        V: NDArray[Any],
+        sides: NDArray[np.bool_] | None,
+        moments: GroupSummary | None = None,
+    ) -> None:
+        """Add rows that are split into cells, in place.
+
+        Parameters
+        ----------
+        cells : Cells
+            The rows.
+        V : ndarray of shape (n_features, width), Fortran order
+            The same for all rows of a block.
+        sides : ndarray of bool, shape (n_sides, n_cells), or None
+            Which cells make up each side; None for one side of all of them.
+        moments : GroupSummary, optional
+            The same rows' first moments, which spare another sweep over the rows.
+        """
+        w = cells.sample_weight
+        weights: Any = None if w is None else w[None, :]
+        if sides is not None:
+            weights = sides[:, cells.codes] * (1.0 if w is None else w)
+        sums: Floats | None = None
+        if moments is not None:
+            totals = moments.weights[:, None] * (moments.means + (moments.origin - self.origin))
+            chosen = np.ones((1, len(totals))) if sides is None else sides.astype(np.float64)
+            sums = chosen @ totals
+        self.add(cells.X, V, weights, sums)
+
+    def add(
+        self,
+        X: Any,
+        V: NDArray[Any],
+        side_weights: Floats | None,
+        sums: Floats | None = None,
+    ) -> None:
+        """Add rows, in place.
+
+        Parameters
+        ----------
+        X : ndarray, sparse array, or array of another library, of shape (n_rows, n_features)
+            Rows; multiplied where they lie.
+        V : ndarray of shape (n_features, width), Fortran order
+            The same for all rows of a block.
+        side_weights : ndarray of shape (n_sides, n_rows) or None
+            Weight of each row on each side; None for one side and weights of one.
+        sums : ndarray of shape (n_sides, n_features), optional
+            Σ w (x − o) of each side, where they are known.
+        """
+        if library_of(X) is not None:
+            rows = max(_piece_rows(V), V.shape[1])
+            products, found = second_moment_products(X, V, self.origin, side_weights, rows=rows)
+            self.products += products
+            self.sums += found if sums is None else sums
+        else:
+            self._add_rows(X, V, side_weights, sums)
+        if side_weights is None:
+            self.weights += X.shape[0]
+            self.counts += X.shape[0]
+        else:
+            self.weights += side_weights.sum(axis=1)
+            self.counts += np.count_nonzero(side_weights, axis=1)
+
+    def _add_rows(
+        self, X: Any, V: NDArray[Any], side_weights: Floats | None, sums: Floats | None
+    ) -> None:
+        (gemm,) = get_blas_funcs(("gemm",), (self.products,))
+        for start, rows in _pieces(X, self.origin, V):
+            weights = np.ones((1, len(rows)), dtype=V.dtype)
+            scores = gemm(1.0, rows.T, V, trans_a=1)
+            if side_weights is not None:
+                weights = side_weights[:, start : start + len(rows)].astype(V.dtype)
+                scores = np.concatenate([(scores.T * w).T for w in weights], axis=1)
+            if scores.shape[1] <= _NARROW:  # the long side last: BLAS cuts it better
+                self.products += gemm(1.0, scores, rows.T, trans_a=1, trans_b=1).T
+            else:
+                self.products = gemm(
+                    1.0, rows.T, scores, beta=1.0, c=self.products, overwrite_c=True
+                )
+            if sums is None:
+                self.sums += weighted_sums(weights, rows)
+        if sums is not None:
+            self.sums += sums
+
+    def merge(self, other: BlockProducts) -> None:
+        """Add the sums over other rows, about the same origin, in place."""
+        self.products += other.products
+        self.sums += other.sums
+        self.weights += other.weights
+        self.counts += other.counts
+
+    def copy(self) -> BlockProducts:
+        """Return sums that may be changed apart."""
+        return BlockProducts(
+            self.origin,
+            self.products.copy(order="F"),
+            self.sums.copy(),
+            self.weights.copy(),
+            self.counts.copy(),
+        )
+
+    def moment(self, side: int, V: NDArray[Any], about: Floats | None) -> NDArray[Any]:
+        """Return (1/Σw) Σ w (x − a)(x − a)ᵀ V of one side, in its own memory: call it once.
+
+        Parameters
+        ----------
+        side : int
+            Which side; it must have rows.
+        V : ndarray of shape (n_features, width)
+            As in `add`.
+        about : ndarray of shape (n_features,) or None
+            a less the origin; None for the side's own mean.
+        """
+        width = V.shape[1]
+        moment = self.products[:, side * width : (side + 1) * width]
+        moment /= self.weights[side].astype(V.dtype)
+        mean = self.sums[side] / self.weights[side]
+        about = mean if about is None else about
+        # (x − a)(x − a)ᵀ averages to xxᵀ − m aᵀ − a mᵀ + a aᵀ, as a change of rank two.
+        left = np.stack([mean, about]).astype(V.dtype)
+        right = np.stack([about, mean - about]).astype(V.dtype) @ V
+        (gemm,) = get_blas_funcs(("gemm",), (moment,))
+        result: NDArray[Any] = gemm(-1.0, left.T, right, beta=1.0, c=moment, overwrite_c=True)
+        if not np.isfinite(result.sum()):
+            raise ValueError(explain_nonfinite(np.zeros((0, 1)), None, precision=str(V.dtype)))
+        return result
+
+
+def orthonormal_columns(matrix: Any) -> tuple[Any, Any]:
+    """Return Q and R of a thin QR factorisation; Q takes the place of a Fortran-ordered matrix.
+
+    An array of another library stays on its device.
+    """
+    library = library_of(matrix)
+    if library is not None:
+        return qr_columns(matrix, library)
+    Q = np.asfortranarray(matrix)
+    return Q, orthonormalise(Q)
+
+
+def subtract_span(V: Any, rows: Floats) -> Any:
+    """Return (I − UᵀU) V for orthonormal rows U, in the place of a Fortran-ordered V.
+
+    An array of another library stays on its device.
+    """
+    library = library_of(V)
+    if library is not None:
+        return project_out(V, rows, library)
+    U = rows.astype(V.dtype)
+    (gemm,) = get_blas_funcs(("gemm",), (V,))
+    result: NDArray[Any] = gemm(-1.0, U.T, gemm(1.0, U, V), beta=1.0, c=V, overwrite_c=True)
+    return result
+
+
+def _pieces(X: Any, origin: Floats, V: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield rows in V's precision less the origin: views where nothing needs to be changed."""
+    d, width = V.shape
+    rows = _piece_rows(V)
+    as_it_is = isinstance(X, np.ndarray) and X.dtype == V.dtype and not origin.any()
+    if as_it_is:
+        # Products are read and written once per piece; scores are all that a longer one costs.
+        rows = max(rows, width, _MIN_ROWS_IN_PLACE)
+        for start in range(0, X.shape[0], rows):
+            yield start, np.ascontiguousarray(X[start : start + rows])
+        return
+    # A large offset is taken off before precision is given up.
+    precision = V.dtype if X.dtype == V.dtype else np.float64
+    buffer = np.empty((min(rows, X.shape[0]), d), dtype=V.dtype)
+    for start in range(0, X.shape[0], rows):
+        raw = dense_rows(X, slice(start, start + rows))
+        piece = buffer[: len(raw)]
+        np.subtract(raw, origin, out=piece, casting="unsafe", dtype=precision)
+        yield start, piece
+
+
+def _piece_rows(V: NDArray[Any]) -> int:
+    return max(_MIN_ROWS, _CACHE_BYTES // (V.dtype.itemsize * len(V)))
