@@ -19,7 +19,7 @@ from fairpca.estimators.parameters import (
     check_n_components,
     is_count,
 )
-from fairpca.solvers.moments.moment_matching import span_of_directions
+from fairpca.solvers.numerics.graded import span_of_directions
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.distributed import DistributedRows
 from fairpca.summaries.moments import GroupMoments

@@ -12,15 +12,16 @@ from fairpca.estimators.base import dtype_of
 from fairpca.estimators.families.contrasted import ContrastedProjection
 from fairpca.estimators.families.summarized import SummarisedRows
 from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
-from fairpca.solvers.moments.convex_matching import matching_components, solve_by_splitting
+from fairpca.solvers.moments.convex_matching import (
+    MatchingCertificate,
+    matching_components,
+    solve_by_splitting,
+)
 from fairpca.solvers.moments.convex_matching_sdp import solve_by_modelling
 from fairpca.solvers.moments.covariance_matching import covariance_differences
 from fairpca.solvers.moments.matching_program import MatchingProgramme, ProgrammeResult
-from fairpca.solvers.moments.moment_matching import (
-    constrained_components,
-    rank_floor,
-    unfair_subspace,
-)
+from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
+from fairpca.solvers.numerics.graded import rank_floor
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
@@ -189,8 +190,8 @@ class ConvexMatchingPCA(ContrastedProjection):
                 max_components=available,
                 by_column=seen.basis is None,
             )
-            found = np.asarray(matched.certificate["explained_variance"])
-            rounding = np.asarray(matched.certificate["variance_rounding"])
+            found = matched.certificate.explained_variance
+            rounding = matched.certificate.variance_rounding
             n_components = int(np.sum(self._varied(seen, found, rounding, len(unfair))))
         means = np.array([moments.mean(c.inside) - moments.mean(c.outside) for c in contrasts])
         differences = self._differences(seen, contrasts)
@@ -232,7 +233,7 @@ class ConvexMatchingPCA(ContrastedProjection):
     def _keep(
         self,
         seen: SummarisedRows,
-        result: SolverResult[Any],
+        result: SolverResult[MatchingCertificate],
         means: Floats,
         differences: Floats,
         total: float,
@@ -244,8 +245,8 @@ class ConvexMatchingPCA(ContrastedProjection):
         self._store_projection(
             seen.lift(V), seen.mean, variances[::-1], total, dtype_of(seen.rows.X)
         )
-        self.eigenvalues_ = np.asarray(found["eigenvalues"])
-        self.duality_gap_ = float(np.asarray(found["duality_gap"]))
+        self.eigenvalues_ = found.eigenvalues
+        self.duality_gap_ = found.duality_gap
         self.objective_ = result.objective
         self.mean_difference_ = max((float(np.linalg.norm(V @ f)) for f in means), default=0.0)
         self.covariance_difference_ = max(

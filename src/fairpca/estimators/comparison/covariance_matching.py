@@ -138,8 +138,8 @@ class CovarianceMatchingPCA(ContrastedProjection):
         result = constrained_components(
             covariance, n_components, unfair, max_components=available, by_column=by_column
         )
-        variances = np.asarray(result.certificate["explained_variance"])
-        rounding = np.asarray(result.certificate["variance_rounding"])
+        variances = result.certificate.explained_variance
+        rounding = result.certificate.variance_rounding
         kept = self._varied(seen, variances, rounding, len(unfair))
         components = seen.lift(result.components[kept])
         dtype = dtype_of(seen.rows.X)
@@ -150,7 +150,7 @@ class CovarianceMatchingPCA(ContrastedProjection):
             self.components_ = np.vstack([self.components_, scaled]).astype(dtype)
         self.unfair_subspace_ = seen.lift(unfair).astype(dtype)
         self.n_kept_ = seen.rows.X.shape[1] - len(unfair)
-        self.constraint_violation_ = float(np.asarray(result.certificate["constraint_violation"]))
+        self.constraint_violation_ = result.certificate.constraint_violation
 
     def _directions_removed(self, seen: SummarisedRows) -> Floats:
         contrasts = self._contrasts(seen)

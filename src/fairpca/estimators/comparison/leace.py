@@ -13,7 +13,7 @@ from fairpca.estimators.families.contrasted import ContrastedProjection
 from fairpca.estimators.families.summarized import SummarisedRows
 from fairpca.estimators.parameters import check_choice
 from fairpca.solvers.moments.leace import erased_components
-from fairpca.solvers.moments.moment_matching import span_of_directions
+from fairpca.solvers.numerics.graded import span_of_directions
 from fairpca.summaries.moments import Resolution
 
 __all__ = ["LEACE"]
@@ -167,17 +167,17 @@ class LEACE(ContrastedProjection):
             max_components=available,
         )
         found = result.certificate
-        variances = np.asarray(found["explained_variance"])
-        rounding = np.asarray(found["variance_rounding"])
+        variances = found.explained_variance
+        rounding = found.variance_rounding
         kept = self._varied(seen, variances, rounding, len(unfair))
         dtype = dtype_of(X)
-        components = seen.lift(np.asarray(found["functionals"])[kept])
+        components = seen.lift(found.functionals[kept])
         axes = seen.lift(result.components[kept])
         self._store_projection(components, seen.mean, variances[kept], total, dtype)
         flipped = np.einsum("kd,kd->k", self.components_, components) < 0
         self.axes_ = np.where(flipped[:, None], -axes, axes).astype(dtype)
         self.unfair_subspace_ = seen.lift(unfair).astype(dtype)
-        self.readers_ = seen.lift(np.asarray(found["readers"])).astype(dtype)
+        self.readers_ = seen.lift(found.readers).astype(dtype)
         n = moments.count(moments.everything)
-        self.change_ = float(np.asarray(found["change"])) * (n - 1) / max(n, 1)  # a mean over rows
-        self.constraint_violation_ = float(np.asarray(found["constraint_violation"]))
+        self.change_ = found.change * (n - 1) / max(n, 1)  # a mean over rows
+        self.constraint_violation_ = found.constraint_violation

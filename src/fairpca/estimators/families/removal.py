@@ -13,11 +13,11 @@ from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, dtype_of
 from fairpca.estimators.parameters import check_n_components
 from fairpca.solvers.moments.moment_matching import (
-    Difference,
-    Method,
     constrained_components,
     difference_eigenvectors,
 )
+from fairpca.solvers.numerics.eigen import EigenMethod
+from fairpca.solvers.numerics.graded import Difference
 from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.contrasts import Contrast
@@ -46,7 +46,7 @@ class Summary:
 
     moments: GroupSummary
     solver: str
-    method: Method
+    method: EigenMethod
     basis: Floats | None
     origin: Floats
     known: dict[Hashable, tuple[int, Floats]] = field(default_factory=dict)
@@ -126,14 +126,14 @@ class SubspaceRemoval(LinearProjection):
         components = summary.lift(result.components)
         mean = summary.lift((moments.origin + moments.mean(moments.everything))[None, :])[0]
         mean += summary.origin
-        variances = np.array(result.certificate["explained_variance"])
+        variances = np.array(result.certificate.explained_variance)
         if exact:
-            empty = variances <= result.certificate["variance_rounding"]
+            empty = variances <= result.certificate.variance_rounding
             variances[empty] = 0.0
             warn_without_variance(int(empty.sum()), len(empty), len(unfair), ways)
         self.solver_ = summary.solver
         self.unfair_subspace_ = summary.lift(unfair).astype(dtype_of(rows.X))
-        self.constraint_violation_ = result.certificate["constraint_violation"]
+        self.constraint_violation_ = result.certificate.constraint_violation
         return self._store(rows, components, mean, variances, covariance.trace())
 
 

@@ -22,7 +22,7 @@ from fairpca.estimators.parameters import (
     check_n_components,
 )
 from fairpca.solvers.erasure.classifiers import Concept
-from fairpca.solvers.moments.moment_matching import span_of_directions
+from fairpca.solvers.numerics.graded import span_of_directions
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 from fairpca.summaries.contrasts import Contrast, one_versus_rest

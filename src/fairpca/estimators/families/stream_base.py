@@ -306,13 +306,13 @@ class StreamEstimator(LinearProjection):
             mean = np.zeros_like(mean)
         n = int(summary.counts.sum())
         sample = n / max(1, n - 1)  # n − 1 in the denominator
-        variances = np.asarray(result.certificate["explained_variance"]) * sample
+        variances = result.certificate.explained_variance * sample
         total = summary.covariance(ddof=1).trace()
         self._store_projection(
             result.components, mean, variances, total, np.dtype(self._dtype).type
         )
         self.unfair_subspace_ = unfair.astype(self._dtype)
-        self.constraint_violation_ = result.certificate["constraint_violation"]
+        self.constraint_violation_ = result.certificate.constraint_violation
         levels = {name: summary.levels(name) for name in self._names_seen}
         self.groups_ = {name: level_array(found) for name, found in levels.items()}
         self.group_counts_ = {
