@@ -269,7 +269,7 @@ def test_description_has_licence_source_and_counts(name):
 
 
 def test_no_data_file_without_description_and_small():
-    folder = resources.files("fairpca.data") / "bundled"
+    folder = resources.files("fairpca.datasets") / "bundled"
     sizes = {f.name: len(f.read_bytes()) for f in folder.iterdir()}
     described = {file for r in RECIPES.values() for file in (r.file, f"{r.name}.md")}
     assert set(sizes) == described | {"german.doc"}
