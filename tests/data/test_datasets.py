@@ -256,10 +256,10 @@ def test_unknown_dataset_is_named():
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_description_has_licence_source_and_counts(name):
+def test_description_has_license_source_and_counts(name):
     bunch = LOADERS[name]()
-    licence = "None stated" if name == "compas" else "CC BY 4.0"
-    for part in ("## Source", "## Licence", "## Cautions", "https://", licence):
+    license = "None stated" if name == "compas" else "CC BY 4.0"
+    for part in ("## Source", "## License", "## Cautions", "https://", license):
         assert part in bunch.DESCR
     info = next(i for i in list_datasets() if i.name == name)
     assert info.source in bunch.DESCR
