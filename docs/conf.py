@@ -2,8 +2,13 @@
 
 import os
 import re
+import sys
 import warnings
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from draw_architecture import draw
 
 from fairpca import __version__
 from fairpca.experiments.framework.results_page import read_outcomes, results_page
@@ -65,6 +70,7 @@ _HERE = Path(__file__).parent
 _OUTCOMES = read_outcomes(_HERE.parent / "benchmarks" / "results" / "reproduce")
 for _name, _page in {"reproduced": results_page, "which_method": levels_page}.items():
     (_HERE / f"{_name}.md").write_text(_page(_OUTCOMES), encoding="utf-8")
+draw()  # the picture of the architecture, from the imports as they stand
 
 
 def keep_plain_text(app, what, name, obj, options, lines):

@@ -17,7 +17,7 @@ from fairpca import MomentMatchingPCA
 from fairpca.datasets import load_adult
 
 SHOWN = 3000
-COLOURS = {"Male": "#0072b2", "Female": "#e69f00"}  # told apart by colour-blind readers too
+COLORS = {"Male": "#0072b2", "Female": "#e69f00"}  # told apart by color-blind readers too
 OUT = Path(__file__).parent / "_static" / "before_after.png"
 
 adult = load_adult()
@@ -33,10 +33,10 @@ panels = [
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for axis, (title, Z, model) in zip(axes, panels, strict=True):
-    for group, colour in COLOURS.items():
+    for group, color in COLORS.items():
         mine = shown[sex[shown] == group]
-        axis.scatter(Z[mine, 0], Z[mine, 1], s=5, alpha=0.35, color=colour, lw=0, label=group)
-        axis.scatter(*Z[sex == group].mean(axis=0), s=160, marker="X", color=colour, ec="black")
+        axis.scatter(Z[mine, 0], Z[mine, 1], s=5, alpha=0.35, color=color, lw=0, label=group)
+        axis.scatter(*Z[sex == group].mean(axis=0), s=160, marker="X", color=color, ec="black")
     gap = np.linalg.norm(Z[sex == "Male"].mean(axis=0) - Z[sex == "Female"].mean(axis=0))
     shares = 100 * model.explained_variance_ratio_
     axis.set_title(f"{title}\ndistance between group means (✖): {gap:.2f}", fontsize=11)

@@ -165,7 +165,7 @@ def test_datasets(call):
     table = read_table("german.csv")
     assert table.num_rows == 1000
     assert {"credit", "age", "sex"} <= set(table.column_names)
-    assert "Licence" in call("datasets", "compas").stdout
+    assert "License" in call("datasets", "compas").stdout
     assert call("datasets", "iris").exit_code == 2
     assert call("datasets", "adult", "-o", "a.xlsx").exit_code == 2
     assert call("datasets", "-o", "a.csv").exit_code == 2

@@ -256,10 +256,10 @@ def test_unknown_dataset_is_named():
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_description_has_licence_source_and_counts(name):
+def test_description_has_license_source_and_counts(name):
     bunch = LOADERS[name]()
-    licence = "None stated" if name == "compas" else "CC BY 4.0"
-    for part in ("## Source", "## Licence", "## Cautions", "https://", licence):
+    license = "None stated" if name == "compas" else "CC BY 4.0"
+    for part in ("## Source", "## License", "## Cautions", "https://", license):
         assert part in bunch.DESCR
     info = next(i for i in list_datasets() if i.name == name)
     assert info.source in bunch.DESCR
@@ -269,7 +269,7 @@ def test_description_has_licence_source_and_counts(name):
 
 
 def test_no_data_file_without_description_and_small():
-    folder = resources.files("fairpca.data") / "bundled"
+    folder = resources.files("fairpca.datasets") / "bundled"
     sizes = {f.name: len(f.read_bytes()) for f in folder.iterdir()}
     described = {file for r in RECIPES.values() for file in (r.file, f"{r.name}.md")}
     assert set(sizes) == described | {"german.doc"}

@@ -111,7 +111,8 @@ def test_plain_pca_on_the_authors_splits(shared, dataset):
 
 def test_an_interrupted_network_is_no_result(tmp_path, monkeypatch):
     """scikit-learn ends the training at an interruption, with a warning and half a network."""
-    from fairpca.experiments import Store, fair_streaming
+    from fairpca.experiments import Store
+    from fairpca.experiments.papers import fair_streaming
 
     def interrupted(*arguments):
         warnings.warn("Training interrupted by user.", UserWarning, stacklevel=1)

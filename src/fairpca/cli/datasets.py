@@ -58,9 +58,9 @@ def datasets(
 
 
 def _list(infos: Any) -> None:
-    headings = ("name", "sensitive", "label", "licence", "title", "rows")
+    headings = ("name", "sensitive", "label", "license", "title", "rows")
     rows = [
-        (i.name, ", ".join(i.sensitive_columns), i.label, i.licence, i.title, str(i.n_rows))
+        (i.name, ", ".join(i.sensitive_columns), i.label, i.license, i.title, str(i.n_rows))
         for i in infos
     ]
     print_table(headings, rows, n_words=5)

@@ -1,7 +1,7 @@
 """Bundled data sets about people, ready for fair PCA, offline.
 
 Each loader gives the features of a published experiment (`preset`), or the raw table, with the
-sensitive attribute as readable labels and the licence, source and cautions in ``DESCR``.
+sensitive attribute as readable labels and the license, source and cautions in ``DESCR``.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def load_compas(
     as_frame: bool = False,
     frame_type: FrameType | None = None,
 ) -> Bunch:
-    """Load COMPAS: people scored on arrest, new charge within two years or not (no licence stated).
+    """Load COMPAS: people scored on arrest, new charge within two years or not (no license stated).
 
     Parameters
     ----------

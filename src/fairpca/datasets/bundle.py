@@ -43,7 +43,7 @@ class DatasetInfo:
         The column to predict.
     positive : str or int
         The value of `label` that counts as 1.
-    licence, source : str
+    license, source : str
         One line each; `describe` has the whole text.
     presets : mapping of str to tuple of two int
         Rows and columns of the encoded matrix, by preset.
@@ -57,7 +57,7 @@ class DatasetInfo:
     sensitive_columns: tuple[str, ...]
     label: str
     positive: str | int
-    licence: str
+    license: str
     source: str
     presets: Mapping[str, tuple[int, int]]
 
@@ -83,7 +83,7 @@ def list_datasets() -> tuple[DatasetInfo, ...]:
             sensitive_columns=r.sensitive,
             label=r.label,
             positive=r.positive,
-            licence=r.licence,
+            license=r.license,
             source=r.source,
             presets=MappingProxyType({name: p.shape for name, p in r.presets.items()}),
         )
@@ -164,7 +164,7 @@ def select_rows(whole: pa.Table, preset: Preset) -> pa.Table:
 
 
 def describe(name: str) -> str:
-    """Return what a data set is, its source, licence and known cautions, as Markdown text.
+    """Return what a data set is, its source, license and known cautions, as Markdown text.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def describe(name: str) -> str:
     Examples
     --------
     >>> print(describe("compas").splitlines()[0])
-    # COMPAS (two-year recidivism): description, source and licence
+    # COMPAS (two-year recidivism): description, source and license
     """
     return _bytes(f"{recipe(name).name}.md").decode()
 

@@ -94,7 +94,7 @@ class Recipe:
         Every column that can serve as sensitive attribute, the presets' own first.
     presets : mapping of str to Preset
         By name, the default first.
-    licence, source : str
+    license, source : str
         One line each.
     codes : mapping of str to mapping
         For columns that hold codes, what each code means.
@@ -113,7 +113,7 @@ class Recipe:
     splits: Mapping[str, Split]
     sensitive: tuple[str, ...]
     presets: Mapping[str, Preset]
-    licence: str
+    license: str
     source: str
     codes: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
 

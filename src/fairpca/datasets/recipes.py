@@ -153,7 +153,7 @@ GERMAN_CREDIT = Recipe(
             (1000, 59),
         ),
     },
-    licence=_CC_BY,
+    license=_CC_BY,
     source="https://doi.org/10.24432/C5NC77",
     codes=_GERMAN_CODES,
 )  # fmt: skip
@@ -194,7 +194,7 @@ ADULT = Recipe(
             first_source="adult.test",
         ),
     },
-    licence=_CC_BY,
+    license=_CC_BY,
     source="https://doi.org/10.24432/C5XW20",
 )
 
@@ -266,7 +266,7 @@ COMPAS = Recipe(
             _described_rows,
         ),
     },
-    licence="none stated",
+    license="none stated",
     source="https://github.com/propublica/compas-analysis",
 )  # fmt: skip
 
