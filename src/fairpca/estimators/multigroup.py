@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Literal, Self
 
-import numpy as np
-
 from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_optimal
 from fairpca.estimators.families.summarized import TooManyGroupsError
 from fairpca.estimators.parameters import check_choice, check_n_components, check_tolerance
 from fairpca.solvers.balance.multigroup import VectorSolver, exact_vector, multigroup_vectors
-from fairpca.solvers.balance.published_multigroup import (
+from fairpca.solvers.balance.published import (
     brent_vector,
     frank_wolfe_vector,
     sdp_vector,
@@ -70,7 +68,7 @@ class MultigroupPCA(BalancedProjection):
     solver : {"auto", "brent", "frank_wolfe", "sdp"}, default="auto"
         "auto" is this library's solver. The others are the paper's, for comparison: root finding on
         the dual (two groups; wrong where eigenvalues cross), 100 Frank–Wolfe steps, and a
-        semidefinite programme (needs ``pip install "fairpca[convex]"``).
+        semidefinite program (needs ``pip install "fairpca[convex]"``).
     tol : float, default=1e-9
         A component counts as certified when its duality gap is at most `tol` times the largest
         :math:`\sigma_1^2` among the groups.
@@ -198,9 +196,9 @@ class MultigroupPCA(BalancedProjection):
             problem.grams, n_components, _SOLVERS[self.solver], tol=self.tol
         )
         warn_unless_optimal(self, self.solver, result)
-        self.group_weights_ = np.asarray(result.certificate["group_weights"])
-        self.incremental_losses_ = np.asarray(result.certificate["incremental_losses"])
-        self.duality_gap_ = np.asarray(result.certificate["duality_gap"])
-        self.certified_ = np.asarray(result.certificate["certified"], dtype=bool)
+        self.group_weights_ = result.certificate.group_weights
+        self.incremental_losses_ = result.certificate.group_losses
+        self.duality_gap_ = result.certificate.duality_gap
+        self.certified_ = result.certificate.certified
         self.n_iter_ = result.n_iter
         return result.components

@@ -120,6 +120,6 @@ class BicriteriaPCA(BalancedProjection):
             normal=lambda n: problem.normal_rows(n, rng),
             rng=rng,
         )
-        self.group_losses_ = np.asarray(result.certificate["group_losses"])
+        self.group_losses_ = result.certificate.group_losses
         self.n_iter_ = result.n_iter
         return result.components

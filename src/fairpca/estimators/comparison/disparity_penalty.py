@@ -110,7 +110,7 @@ class DisparityPenaltyPCA(BalancedProjection):
             constrained=bool(self.constrained),
             tol=min(float(self.tol), 0.5),
         )
-        self.alpha_ = float(result.certificate["alpha"])
-        self.group_losses_ = np.asarray(result.certificate["group_losses"])
+        self.alpha_ = result.certificate.alpha
+        self.group_losses_ = result.certificate.group_losses
         self.n_iter_ = result.n_iter
         return result.components
