@@ -7,8 +7,8 @@ writes the hooks `_summarize` (where its family's does not serve) and `_solve`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from collections.abc import Hashable
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from fairpca.estimators.parameters import (
     check_n_components,
 )
 from fairpca.estimators.projection import AffineMap, RowMap
+from fairpca.estimators.same_rows import SameRows
 from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 from fairpca.summaries.base import Floats
 from fairpca.summaries.partitions import PartitionedRows
@@ -37,11 +38,9 @@ __all__ = [
     "CheckedRows",
     "LinearProjection",
     "RowFacts",
-    "SameRows",
     "as_generator",
     "deterministic_signs",
     "dtype_of",
-    "fit_settings",
     "fitted_projection",
     "in_precision",
 ]
@@ -345,76 +344,6 @@ class Summary(Protocol):
     @property
     def facts(self) -> RowFacts:
         """What is known of all rows."""
-
-
-E = TypeVar("E")
-
-
-class SameRows:
-    """Rows that several estimators, or several settings of one, are fitted to.
-
-    What one of them has read off the rows, the others use again, where they can. The answers are
-    those of `fit`.
-
-    Parameters
-    ----------
-    X, y, sensitive_features, sample_weight
-        As of ``fit``. They must not be changed in between.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fairpca import MomentMatchingPCA
-    >>> rng = np.random.default_rng(0)
-    >>> rows = SameRows(rng.normal(size=(60, 5)), sensitive_features=np.arange(60) % 2)
-    >>> models = [rows.fit(MomentMatchingPCA(2, n_unfair=m)) for m in (2, 1)]
-    >>> [len(model.unfair_subspace_) for model in models]
-    [3, 2]
-    """
-
-    def __init__(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> None:
-        self.X, self.y = X, y
-        self.labels = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-        self.known: dict[Hashable, Any] = {}
-
-    def fit(self, estimator: E) -> E:
-        """Fit an estimator, and return it."""
-        share = getattr(estimator, "_fit_same_rows", None)
-        if share is None:
-            given = {name: value for name, value in self.labels.items() if value is not None}
-            estimator.fit(self.X, self.y, **given)  # type: ignore[attr-defined]
-        else:
-            share(self)
-        return estimator
-
-
-def fit_settings(
-    estimators: Iterable[E],
-    X: Any,
-    y: Any = None,
-    *,
-    sensitive_features: Any = None,
-    sample_weight: Any = None,
-) -> list[E]:
-    """Fit estimators to the same rows, which are read once where they can share that.
-
-    Parameters
-    ----------
-    estimators : iterable of estimators
-        For example clones of one estimator with different parameters. Each is fitted in place, in
-        this order: the one that needs most (components, `n_unfair`) first.
-    X, y, sensitive_features, sample_weight
-        As of ``fit``.
-
-    Returns
-    -------
-    list
-        The fitted estimators.
-    """
-    rows = SameRows(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-    return [rows.fit(estimator) for estimator in estimators]
 
 
 def fitted_projection(

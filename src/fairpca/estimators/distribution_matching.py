@@ -16,9 +16,7 @@ from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import (
     CheckedRows,
     LinearProjection,
-    SameRows,
     as_generator,
-    fit_settings,
 )
 from fairpca.estimators.families.matching_setup import (
     MatchingSetup,
@@ -32,6 +30,7 @@ from fairpca.estimators.parameters import (
     check_positive_count,
     is_count,
 )
+from fairpca.estimators.same_rows import SameRows, fit_settings
 from fairpca.solvers.distribution.gradient import KernelDiscrepancy, TotalDiscrepancy
 from fairpca.solvers.distribution.kernels import KERNELS
 from fairpca.solvers.distribution.local_search import MatchingProblem

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from fairpca.estimators.base import CheckedRows, RowFacts, as_generator
-from fairpca.estimators.families.removal import SubspaceRemoval
+from fairpca.estimators.families.removal import SubspaceRemoval, check_n_unfair, unfair_per_contrast
 from fairpca.estimators.families.summarized import SummarizedRows
-from fairpca.estimators.parameters import check_choice, check_n_components, is_count
+from fairpca.estimators.parameters import check_choice, check_n_components
 from fairpca.solvers.moments.moment_matching import difference_eigenvectors
 from fairpca.solvers.numerics.graded import span_of_directions
 from fairpca.summaries.base import Floats, GroupSummary
@@ -30,12 +30,7 @@ from fairpca.summaries.moments import GroupMoments, Resolution
 from fairpca.summaries.partitions import PartitionedRows
 from fairpca.summaries.rows import GroupRows
 
-__all__ = [
-    "MomentMatchingPCA",
-    "check_n_unfair",
-    "unfair_per_attribute",
-    "unfair_per_contrast",
-]
+__all__ = ["MomentMatchingPCA"]
 
 _MANY = 2**62
 """Rows on a cluster, before they are counted: more than columns."""
@@ -277,35 +272,3 @@ class MomentMatchingPCA(SubspaceRemoval):
 
 def _solved_by(solver: str) -> dict[str, Any]:
     return {"solver": solver, "method": "lanczos" if solver == "lanczos" else "dense"}
-
-
-def check_n_unfair(n_unfair: Any) -> None:
-    """Raise ValueError unless `n_unfair` is a count, or counts by attribute."""
-    for m in n_unfair.values() if isinstance(n_unfair, Mapping) else [n_unfair]:
-        if not is_count(m) or m < 0:
-            raise ValueError(f"n_unfair must be a whole number of at least 0; got {m!r}.")
-
-
-def unfair_per_attribute(n_unfair: int | Mapping[str, int], names: Iterable[str]) -> dict[str, int]:
-    """Return m for each attribute.
-
-    Raises
-    ------
-    ValueError
-        If `n_unfair` names an attribute that does not exist.
-    """
-    names = sorted(set(names))
-    if not isinstance(n_unfair, Mapping):
-        return dict.fromkeys(names, int(n_unfair))
-    unknown = sorted(set(n_unfair) - set(names))
-    if unknown:
-        raise ValueError(f"n_unfair names unknown attributes {unknown}; there are {names}.")
-    return {name: int(n_unfair.get(name, 0)) for name in names}
-
-
-def unfair_per_contrast(
-    n_unfair: int | Mapping[str, int], contrasts: Sequence[Contrast]
-) -> list[int]:
-    """Return m for each comparison; see `unfair_per_attribute`."""
-    counts = unfair_per_attribute(n_unfair, (c.attribute for c in contrasts))
-    return [counts[c.attribute] for c in contrasts]

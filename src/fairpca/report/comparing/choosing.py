@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 
 from fairpca.data.plain_output import giving_arrays
 from fairpca.data.sampling import balanced_sample
-from fairpca.estimators.base import SameRows
+from fairpca.estimators.same_rows import SameRows
 from fairpca.methods.entry import Method, Trial
 from fairpca.model_selection import FairnessTargetCV
 from fairpca.report.comparing.result import ChosenSetting, Settings
