@@ -284,7 +284,7 @@ class StreamEstimator(LinearProjection):
         return None
 
     @np.errstate(under="ignore")  # outside of `fit` too: components are worked out when asked for
-    def _solve(self) -> None:
+    def _solve(self) -> None:  # type: ignore[override]
         stream = self._stream
         summary = stream.first if isinstance(stream, NoisyPower) else stream.current()
         check_no_underflow(None, summary.covariance().trace())

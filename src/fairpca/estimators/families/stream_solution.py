@@ -9,8 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import as_generator
-from fairpca.estimators.families.removal import warn_without_variance
-from fairpca.estimators.moment_matching import unfair_per_contrast
+from fairpca.estimators.families.removal import unfair_per_contrast, warn_without_variance
 from fairpca.estimators.parameters import check_n_components, is_count
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
 from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairpca.data.sizes import parse_bytes
 from fairpca.estimators.base import CheckedRows, as_generator, dtype_of
-from fairpca.estimators.moment_matching import check_n_unfair, unfair_per_attribute
+from fairpca.estimators.families.removal import check_n_unfair, unfair_per_attribute
 from fairpca.estimators.parameters import (
     check_choice,
     check_group_handling,
