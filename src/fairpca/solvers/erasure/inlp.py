@@ -9,6 +9,7 @@ spaces.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,20 @@ from fairpca.solvers.numerics.graded import graded_basis
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["nullspace_projection"]
+__all__ = ["NullspaceCertificate", "nullspace_projection"]
 
 _ROUNDING = 1e-14
 """A share of the numbers subtracted in a column that is rounding error of a projection."""
 
 _RANK = 1e-6
 """Coefficients below this share of a classifier's largest are its tolerance."""
+
+
+@dataclass(frozen=True, eq=False)
+class NullspaceCertificate:
+    """What linear classifiers read before each removal and after the last."""
+
+    history: Floats  # balanced accuracies, (n_removals + 1, n_concepts)
 
 
 def nullspace_projection(
@@ -36,7 +44,7 @@ def nullspace_projection(
     n_iterations: int,
     tol: float,
     weight: float = 1.0,
-) -> SolverResult[Any]:
+) -> SolverResult[NullspaceCertificate]:
     """Return the directions that classifiers of the groups read, one after another.
 
     Parameters
@@ -105,5 +113,5 @@ def nullspace_projection(
         len(history) - 1,
         converged,
         reason,
-        {"history": np.array(history)},
+        NullspaceCertificate(np.array(history)),
     )

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -33,12 +32,22 @@ from fairpca.solvers.numerics.quasi_newton import minimize_on_stiefel
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["adversarial_erasure"]
+__all__ = ["AdversarialCertificate", "adversarial_erasure"]
 
 _FIRST_PENALTY = 1.0
 _PENALTY_FACTOR = 0.1
 _STEP_GROWTH = 4.0
 _PROVED = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class AdversarialCertificate:
+    """How much better the subspace could be at most, and how the classifiers fared."""
+
+    optimality_gap: float  # loss of guessing − g(UᵀU): no subspace could add more
+    relaxation_gap: float  # g at the end of the ascent over the Fantope less g at its rounding
+    accuracies: Floats  # (n_concepts,): balanced accuracies on what is left
+    history: Floats  # (n_evaluations, 3): penalty, g and tr(R − R²)
 
 
 @dataclass(eq=False)
@@ -113,7 +122,7 @@ def adversarial_erasure(
     penalty: float,
     max_iter: int,
     tol: float,
-) -> SolverResult[Any]:
+) -> SolverResult[AdversarialCertificate]:
     """Return the subspace of given dimension whose removal leaves linear readers the least.
 
     Parameters
@@ -182,21 +191,16 @@ def _ascend(game: _Game, m: int, max_iter: int, tol: float) -> tuple[Floats, flo
 
 def _result(
     game: _Game, U: Floats, value: float, relaxation_gap: float, reason: str, *, converged: bool
-) -> SolverResult[Any]:
+) -> SolverResult[AdversarialCertificate]:
     gap = max(game.guessing - value, 0.0)
     if gap <= _PROVED * game.guessing:
         reason = "no linear reader does better than guessing, which proves the optimum"
-    accuracies = np.array(game.accuracies(U))
+    accuracies = np.array(game.accuracies(U))  # plays once more
     return SolverResult(
         np.ascontiguousarray(U.T),
         value,
         len(game.history),
         converged,
         reason,
-        {
-            "optimality_gap": gap,
-            "relaxation_gap": relaxation_gap,
-            "accuracies": accuracies,
-            "history": np.array(game.history),
-        },
+        AdversarialCertificate(gap, relaxation_gap, accuracies, np.array(game.history)),
     )
