@@ -45,32 +45,14 @@ def nullspace_projection(
     tol: float,
     weight: float = 1.0,
 ) -> SolverResult[NullspaceCertificate]:
-    """Return the directions that classifiers of the groups read, one after another.
+    """Return the directions that classifiers of the groups use, one after another.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Centred rows.
-    concepts : sequence of Concept
-        What the classifiers tell apart; those above chance are removed together in each step.
-    make_reader : callable
-        Returns an unfitted classifier for a concept; fitted, it has ``coef_``.
-    spread : ndarray of shape (d,)
-        Standard deviations of the columns, which they are divided by for the classifiers.
-    n_iterations : int
-        Most steps.
-    tol : float
-        How far above chance a balanced accuracy still counts as chance.
-    weight : float
-        Sum of the sample weights that a classifier is given.
-
-    Returns
-    -------
-    SolverResult
-        `components`: U, orthonormal rows; `objective`: the largest excess over chance of the last
-        classifiers, on the rows they were trained on. `n_iter` counts removals. Certificate:
-        ``history``, balanced accuracies before each removal and after the last, shape
-        (n_iter + 1, n_concepts).
+    `concepts` are what the classifiers tell apart; those above chance by more than `tol` are
+    removed together, in at most `n_iterations` steps. `make_reader` returns an unfitted classifier
+    for a concept; fitted, it has ``coef_``. X holds centered rows, shape (n, d); its columns are
+    divided by `spread` for the classifiers, whose sample weights sum to `weight`. The objective is
+    the largest excess over chance of the last classifiers, on the rows they were trained on;
+    `n_iter` counts removals.
     """
     scale = np.where(spread > 0, spread, np.inf)  # constant columns have nothing to be read
     removed = np.zeros((0, X.shape[1]))

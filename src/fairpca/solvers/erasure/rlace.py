@@ -123,35 +123,13 @@ def adversarial_erasure(
     max_iter: int,
     tol: float,
 ) -> SolverResult[AdversarialCertificate]:
-    """Return the subspace of given dimension whose removal leaves linear readers the least.
+    """Return the subspace of given dimension whose removal leaves linear classifiers the least.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Centred rows.
-    concepts : sequence of Concept
-        What is read; losses add up.
-    differences : ndarray of shape (r, d)
-        Orthonormal rows spanning the groups' mean differences.
-    rank : int or None
-        m; None or more than r is r: any further direction is worth nothing to the readers.
-    scale : float
-        Root of the mean variance of a column.
-    penalty : float
-        λ, where X is divided by `scale`.
-    max_iter : int
-        Most steps at each penalty.
-    tol : float
-        Norm of the gradient at which the last stage ends.
-
-    Returns
-    -------
-    SolverResult
-        `components`: U, orthonormal rows; `objective`: g(UᵀU). Certificates: ``optimality_gap``,
-        loss of guessing − g(UᵀU), an upper bound on what any subspace could add;
-        ``relaxation_gap``, g at the end of the ascent over the Fantope less g at its rounding;
-        ``accuracies`` of the readers of what is left; ``history``, penalty, g and tr(R − R²) of
-        every evaluation, shape (n_iter, 3).
+    X holds centered rows, (n, d); the losses of the concepts add up. `differences` holds
+    orthonormal rows spanning the groups' mean differences: `rank` None or more than their number is
+    their number, for any further direction is worth nothing. `penalty` is λ, where X is divided by
+    `scale`, the root of the mean variance of a column. Each penalty takes at most `max_iter` steps,
+    and the last stage ends at a gradient norm of `tol`. The objective is g(UᵀU).
     """
     game = _Game(X / (scale if scale > 0 else 1.0), concepts, penalty)
     m = len(differences) if rank is None else min(rank, len(differences))
