@@ -11,7 +11,7 @@ import numpy as np
 from fairpca.estimators.base import CheckedRows, RowFacts, as_generator
 from fairpca.estimators.families.removal import SubspaceRemoval, check_n_unfair, unfair_per_contrast
 from fairpca.estimators.families.summarized import SummarizedRows
-from fairpca.estimators.parameters import check_choice, check_n_components
+from fairpca.estimators.parameters import check_choice, check_n_components, check_share
 from fairpca.solvers.moments.moment_matching import difference_eigenvectors
 from fairpca.solvers.numerics.graded import span_of_directions
 from fairpca.summaries.base import Floats, GroupSummary
@@ -183,9 +183,7 @@ class MomentMatchingPCA(SubspaceRemoval):
     def _check_parameters(self) -> None:
         check_choice("difference", self.difference, ("second_moment", "covariance"))
         check_choice("solver", self.solver, ("auto", "dense", "lanczos", "gram"))
-        strength: Any = self.strength
-        if not isinstance(strength, int | float | np.number) or not 0 <= strength <= 1:
-            raise ValueError(f"strength must be in [0, 1]; got {self.strength!r}.")
+        check_share("strength", self.strength)
         check_n_unfair(self.n_unfair)
 
     def _shared_key(self, rows: CheckedRows | PartitionedRows) -> Hashable:

@@ -22,7 +22,6 @@ from fairpca.estimators.base import (
     deterministic_signs,
     in_precision,
 )
-from fairpca.estimators.comparison.trade_off import check_trade_off, trade_off_scale
 from fairpca.estimators.families.kernel_map import (
     KernelMap,
     check_finite,
@@ -30,7 +29,12 @@ from fairpca.estimators.families.kernel_map import (
     dense_points,
 )
 from fairpca.estimators.families.kernel_problem import KernelProblem
-from fairpca.estimators.parameters import check_choice, check_n_components, check_positive_count
+from fairpca.estimators.parameters import (
+    check_choice,
+    check_n_components,
+    check_positive_count,
+    check_share,
+)
 from fairpca.summaries.base import Floats
 
 __all__ = ["KernelMeanMatchingPCA"]
@@ -254,7 +258,7 @@ class KernelMeanMatchingPCA(LinearProjection):
     def _check_parameters(self) -> None:
         check_choice("kernel", self.kernel, _KERNELS)
         check_choice("approximation", self.approximation, ("auto", "none", "nystroem"))
-        check_trade_off(self.trade_off)
+        check_share("trade_off", self.trade_off)
         check_positive_count("n_landmarks", self.n_landmarks)
         check_positive_count("degree", self.degree)
         gamma: Any = self.gamma
@@ -302,7 +306,7 @@ class KernelMeanMatchingPCA(LinearProjection):
                 "were found.",
                 ConvergenceWarning,
             )
-        scales, dtype = (1.0, trade_off_scale(self.trade_off)), seen.facts.dtype
+        scales, dtype = (1.0, float(self.trade_off) ** 3), seen.facts.dtype
         parts = [c.coefficients * scale for c, scale in zip(found, scales, strict=False)]
         offsets = [c.offset * scale for c, scale in zip(found, scales, strict=False)]
         coefficients = np.hstack(parts)

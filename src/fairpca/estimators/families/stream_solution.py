@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -10,12 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import as_generator
 from fairpca.estimators.families.removal import unfair_per_contrast, warn_without_variance
-from fairpca.estimators.parameters import check_n_components, is_count
+from fairpca.estimators.parameters import check_n_components
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
 from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 from fairpca.summaries.contrasts import one_versus_rest
+from fairpca.summaries.coordinates import DENSE_UP_TO, EigenMethod, eigen_method
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["solve_summary", "warn_of_rounding"]
 
-_DENSE_UP_TO = {"moments": 500, "sketch": 64}
+_DENSE_UP_TO = {"moments": DENSE_UP_TO, "sketch": 64}
 
 
 def solve_summary(
@@ -92,10 +93,7 @@ def warn_of_rounding(result: SolverResult[Any], removed: int, ways: str) -> None
     warn_without_variance(empty, len(variances), removed, ways)
 
 
-def _method(
-    model: StreamEstimator, summary: GroupMoments | GroupSketch
-) -> Literal["dense", "lanczos"]:
+def _method(model: StreamEstimator, summary: GroupMoments | GroupSketch) -> EigenMethod:
     """Decompose d × d matrices where they are small or many components are wanted."""
-    d = summary.n_features
-    few = is_count(model.n_components) and int(model.n_components or 0) < d // 8
-    return "lanczos" if few and d > _DENSE_UP_TO[model.solver_] else "dense"
+    k, d = check_n_components(model.n_components), summary.n_features
+    return eigen_method(k, d, d, dense_up_to=_DENSE_UP_TO[model.solver_])

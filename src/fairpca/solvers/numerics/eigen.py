@@ -13,9 +13,9 @@ from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator
 from threadpoolctl import ThreadpoolController
 
 from fairpca.summaries.base import Floats
+from fairpca.summaries.coordinates import FORMED_UP_TO
 
 __all__ = [
-    "EigenMethod",
     "dense_eigenpairs",
     "lanczos_eigenpairs",
     "off_span",
@@ -23,13 +23,9 @@ __all__ = [
     "small_problem_threads",
 ]
 
-EigenMethod = Literal["dense", "lanczos"]
-"""Decompose the matrix, or iterate with products only."""
-
 Which = Literal["largest", "magnitude"]
 
 _SMALL = 300
-_FORM_UP_TO = 5000
 _EPS, _MOST_STEPS = float(np.finfo(np.float64).eps), 20
 
 
@@ -126,7 +122,7 @@ def lanczos_eigenpairs(
             values, vectors = error.eigenvalues, error.eigenvectors
         except ArpackError:
             pass  # broke down, on an operator of little more than rounding
-    if len(values) < k and d <= _FORM_UP_TO:
+    if len(values) < k and d <= FORMED_UP_TO:
         return *dense_eigenpairs(matmat(np.eye(d)), k, which), True
     ascending = np.argsort(values)  # ARPACK's order is its own where it stopped early
     values, vectors = values[ascending], vectors[:, ascending]
