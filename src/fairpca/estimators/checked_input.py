@@ -239,7 +239,7 @@ class CheckedInput:
         if positive is None:
             raise ValueError(
                 f"y has the labels {list(levels)}; set pos_label to the one that counts as the "
-                "favourable outcome."
+                "favorable outcome."
             )
         return positive
 

@@ -39,7 +39,7 @@ _MANY = 2**62
 class MomentMatchingPCA(SubspaceRemoval):
     """PCA in the complement of the directions in which groups differ.
 
-    Maximises tr(V Σ Vᵀ) over k orthonormal rows V with V Uᵀ = 0, where the rows of U span the
+    Maximizes tr(V Σ Vᵀ) over k orthonormal rows V with V Uᵀ = 0, where the rows of U span the
     groups' mean differences and the `n_unfair` leading eigenvectors of their second-moment
     differences. Projected data then have equal group means, and second moments that no longer
     differ along the removed directions.
@@ -110,8 +110,8 @@ class MomentMatchingPCA(SubspaceRemoval):
 
     Notes
     -----
-    **What stays unprotected.** Equal means and second moments stop a linear reader, and a quadratic
-    one along the removed directions; a classifier that sees other differences between the
+    **What stays unprotected.** Equal means and second moments stop a linear classifier, and a
+    quadratic one along the removed directions; a classifier that sees other differences between the
     distributions may still tell groups apart: measure it with
     :func:`fairpca.metrics.attribute_leakage`. If X holds the sensitive attribute itself as a
     column, it is treated like any other column and its direction is removed. What describes each

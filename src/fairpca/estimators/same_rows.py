@@ -72,6 +72,16 @@ def fit_settings(
     -------
     list
         The fitted estimators.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca import MomentMatchingPCA
+    >>> X, group = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 2
+    >>> settings = [MomentMatchingPCA(2, strength=a) for a in (0.5, 1.0)]
+    >>> half, whole = fit_settings(settings, X, sensitive_features=group)
+    >>> bool(half.explained_variance_.sum() >= whole.explained_variance_.sum())
+    True
     """
     rows = SameRows(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
     return [rows.fit(estimator) for estimator in estimators]

@@ -30,7 +30,7 @@ class Contrast:
     inside, outside : ndarray of bool, shape (n_cells,)
         Cells of the group, and of the attribute's other groups.
     reference : ndarray of bool, shape (n_cells,)
-        All cells of the stratum, labelled or not: their mean is the centre of second moments.
+        All cells of the stratum, labelled or not: their mean is the center of second moments.
     value : hashable or None
         The stratum's label; None without strata.
     """

@@ -75,7 +75,7 @@ class CovarianceMatchingPCA(ContrastedProjection):
     **What stays unprotected.** The kept directions still differ where l is not small: the
     covariance constraint is relaxed, not met. Moments beyond the second are not looked at. With
     ``trade_off > 0`` the appended columns tell the groups apart as plain PCA does, and only a
-    reader who is penalised for large coefficients is hindered by their scale.
+    classifier that is penalized for large coefficients is hindered by their scale.
 
     References
     ----------

@@ -73,7 +73,7 @@ class INLP(RowErasure):
     Notes
     -----
     Groups weigh equally in training, and columns are divided by their standard deviations for it,
-    so that units and group sizes do not decide. Regularisation is 10⁻⁴/2 · ‖coefficients‖² beside
+    so that units and group sizes do not decide. Regularization is 10⁻⁴/2 · ‖coefficients‖² beside
     the mean loss.
 
     INLP usually removes many directions for what LEACE, RLACE and mean matching reach with one per
@@ -157,7 +157,7 @@ class INLP(RowErasure):
         result = nullspace_projection(
             X,
             list(concepts),
-            lambda concept: self._reader(X.shape[1], concept),
+            lambda concept: self._classifier(X.shape[1], concept),
             spread=problem.column_spread,
             n_iterations=int(self.n_iterations),
             tol=float(self.tol),
@@ -166,7 +166,7 @@ class INLP(RowErasure):
         table = np.asarray(result.certificate["history"])
         return result, {"history_": {c.name: table[:, i] for i, c in enumerate(concepts)}}
 
-    def _reader(self, n_features: int, concept: Concept) -> Any:
+    def _classifier(self, n_features: int, concept: Concept) -> Any:
         if self.classifier == "logistic":
             return logistic_reader(n_features, concept.n_groups, _PENALTY)
         if self.classifier == "svm":

@@ -49,9 +49,9 @@ _TAKE_GAMMA = ("rbf", "laplacian", "polynomial", "sigmoid")
 class KernelMeanMatchingPCA(LinearProjection):
     """Kernel PCA in the complement, in feature space, of the groups' mean differences.
 
-    Maximises the variance in the kernel's feature space over k orthonormal directions orthogonal to
-    the groups' mean differences there: projections onto them have equal group means, and any reader
-    that is linear in the kernel's features sees no difference between these.
+    Maximizes the variance in the kernel's feature space over k orthonormal directions orthogonal to
+    the groups' mean differences there: projections onto them have equal group means, and any
+    classifier that is linear in the kernel's features sees no difference between these.
 
     Exact for up to 5,000 rows: memory O(n²), time O(n²) for each of some products with the kernel
     matrix. Beyond, in the span of landmarks (Nyström): memory O(m²), time O(n m²), and the
@@ -121,8 +121,8 @@ class KernelMeanMatchingPCA(LinearProjection):
     -----
     Points of feature space have no unique origin among rows: there is no `inverse_transform`.
 
-    **What stays unprotected.** Equal means in feature space of the *embedding* stop readers that
-    are linear in it. A reader who sees the rows' other features, a reader that is not linear in
+    **What stays unprotected.** Equal means in feature space of the *embedding* stop classifiers
+    that are linear in it. A classifier of the rows' other features, one that is not linear in
     the embedding, and differences on new rows from sampling are not stopped: measure
     :func:`fairpca.metrics.attribute_leakage`. The landmarks are rows of the training data and are
     stored with the model.

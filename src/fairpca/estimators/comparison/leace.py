@@ -21,7 +21,7 @@ __all__ = ["LEACE"]
 
 
 class LEACE(ContrastedProjection):
-    """The least change of the rows after which no linear reader sees the groups, then PCA.
+    """The least change of the rows after which no linear classifier sees the groups, then PCA.
 
     The erased rows are r(x) = x − Uᵀ F (x − μ): U spans the groups' mean differences, and F reads
     off each row how far to move it along them so that E‖r(x) − x‖² is minimal, in every norm at

@@ -31,7 +31,7 @@ class RLACE(RowErasure):
         all directions that are not removed and along which the data vary.
     rank : int or None, default=None
         m. None for as many as the groups' means differ in (one for two groups), which makes a
-        linear reader's loss that of guessing; directions beyond those are not removed.
+        linear classifier's loss that of guessing; directions beyond those are not removed.
     penalty : float, default=0.01
         λ, the weight decay of the classifier, where a column's mean variance is 1. It matters only
         for a `rank` too small to hide the groups.
@@ -77,7 +77,7 @@ class RLACE(RowErasure):
 
     Notes
     -----
-    Groups weigh equally in the loss. At a projection no reader gains from, the groups' means
+    Groups weigh equally in the loss. At a projection no classifier gains from, the groups' means
     coincide, and conversely: with the default `rank` the components are those of
     :class:`fairpca.MomentMatchingPCA` with ``n_unfair=0``. The authors find the same subspace by
     alternating stochastic gradient steps.
@@ -86,8 +86,8 @@ class RLACE(RowErasure):
     Nearly all of its time goes into scikit-learn's logistic regression, trained anew some 60 to 100
     times: 3 to 6 s for 3,000 rows, 99 columns and five groups, in proportion to the rows.
 
-    **What stays unprotected.** A non-linear reader may still tell groups apart; with a small `rank`
-    a linear one does too (`adversary_accuracy_`).
+    **What stays unprotected.** A non-linear classifier may still tell groups apart; with a small
+    `rank` a linear one does too (`adversary_accuracy_`).
 
     References
     ----------
