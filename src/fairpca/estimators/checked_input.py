@@ -156,18 +156,8 @@ class CheckedInput:
     ) -> None:
         """Check the labels of rows that came in parts, by the rules for rows that come at once.
 
-        Parameters
-        ----------
-        levels : mapping of str to sequence of labels
-            Those of all rows so far, by attribute.
-        n_samples : int
-            All rows so far.
-        label : str or None
-            The attribute that holds y.
-        known : mapping of str to sequence of labels, optional
-            Those of the rows before the last part, which have been checked.
-        min_groups : int
-            The fewest groups an attribute may have.
+        `levels` are those of all rows so far, by attribute; `label` is the attribute that holds y;
+        `known` are the levels before the last part, which have been checked.
         """
         combined = getattr(self, "combine_attributes", "separate") == "intersection"
         for name, found in levels.items():

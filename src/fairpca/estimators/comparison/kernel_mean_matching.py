@@ -8,10 +8,7 @@ from typing import Any, ClassVar, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from fairpca.data.array_library import to_numpy
-from fairpca.data.dask_input import is_dask
 from fairpca.data.matrix import check_no_underflow
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import (
@@ -208,28 +205,8 @@ class KernelMeanMatchingPCA(LinearProjection):
             rng=rng,
         )
 
-    def transform(self, X: Any) -> Any:
-        """Map rows to their embedding; groups are not needed.
-
-        Parameters
-        ----------
-        X : array-like, frame, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Columns as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_outputs)
-            float32 for float32 input, else float64. Of Dask arrays and frames the same, lazy.
-
-        Raises
-        ------
-        ValueError
-            If columns differ from those of `fit`, or X holds NaN or infinity.
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
-        """
-        check_is_fitted(self)
-        kernel_map = KernelMap(
+    def _row_map(self) -> KernelMap:
+        return KernelMap(
             self._names(),
             list(self.get_feature_names_out()),
             type(self).__name__,
@@ -239,9 +216,6 @@ class KernelMeanMatchingPCA(LinearProjection):
             self.kernel,
             self._options(self.gamma_),
         )
-        if is_dask(X):
-            return self._transform_lazily(X, kernel_map)
-        return kernel_map.apply(to_numpy(self._validate_matrix(X, reset=False)))
 
     @property
     def inverse_transform(self) -> NoReturn:

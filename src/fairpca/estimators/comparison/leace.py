@@ -140,7 +140,7 @@ class LEACE(ContrastedProjection):
         """
         check_is_fitted(self)
         kept = np.eye(len(self.mean_)) - self.readers_.T.astype(np.float64) @ self.unfair_subspace_
-        return self._map_rows(X, kept, self.mean_, self._column_names())
+        return self._apply(self._affine_map(kept, self.mean_, self._column_names()), X)
 
     def _axes(self) -> NDArray[Any]:
         axes: NDArray[Any] = self.axes_

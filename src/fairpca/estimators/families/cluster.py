@@ -15,12 +15,7 @@ __all__ = ["fit_on_cluster"]
 def fit_on_cluster(model: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
     """Fit a `StreamingMomentMatchingPCA`: labels are read once, then the rows in one pass or more.
 
-    Parameters
-    ----------
-    model : StreamingMomentMatchingPCA
-        What to fit.
-    X, y, sensitive_features, sample_weight
-        See `dask_table`.
+    Of the other arguments see `dask_table`.
     """
     model._reset()
     partitions = model._validate_partitions(X, y, sensitive_features, sample_weight)

@@ -38,28 +38,11 @@ _Prepared = tuple[Callable[[int | float | None, Any], KernelComponents], Any, An
 
 @dataclass(frozen=True, eq=False)
 class KernelProblem:
-    """Rows in the feature space of a kernel.
+    """Rows in the feature space of a kernel, which is one of scikit-learn's with its `options`.
 
-    Parameters
-    ----------
-    facts : RowFacts
-        What is known of the rows.
-    rows : CheckedRows
-        The rows.
-    landmarks : ndarray of shape (m, n_features)
-        Rows whose span in feature space is searched: all of them, or a sample.
-    kernel : str
-        Name in scikit-learn's `pairwise_kernels`.
-    options : dict
-        What the kernel takes.
-    gamma : float
-        γ in use; 1 for kernels without.
-    center : bool
-        Whether variance is about the mean in feature space.
-    approximate : bool
-        Whether the landmarks are a sample.
-    rng : numpy.random.Generator
-        For Lanczos start vectors.
+    Components are sought in the span of the `landmarks`, (m, n_features): all rows, or where
+    `approximate` a sample of them. `gamma` is γ in use, 1 for kernels without; with `center`
+    variance is about the mean in feature space; `rng` draws the start vectors of Lanczos.
     """
 
     facts: RowFacts
