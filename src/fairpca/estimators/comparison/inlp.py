@@ -18,10 +18,11 @@ from fairpca.solvers.result import SolverResult
 __all__ = ["INLP"]
 
 _PENALTY = 1e-4
+"""Weight of ‖coefficients‖² / 2 beside the mean loss. Larger shrinks the coefficients more."""
 
 
 class INLP(RowErasure):
-    """Remove the directions that linear classifiers of the group read, one after another; then PCA.
+    """Remove the directions that linear classifiers of the group use, one after another; then PCA.
 
     Each step trains a classifier on the rows projected so far and projects onto the null space of
     its coefficients, until it does no better than chance.
@@ -43,7 +44,7 @@ class INLP(RowErasure):
         How far above chance (1 / number of groups) the balanced accuracy of a classifier, on the
         rows it was trained on, still counts as chance.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-        Let classifiers see all rows, rows of positive label, or train one within each label. The
+        Train classifiers on all rows, on rows of positive label, or one within each label. The
         last two need y. The variance kept is that of all rows.
     pos_label : object, default=None
         The positive label of y; needed unless labels are 0/1, -1/1 or booleans.
@@ -57,7 +58,7 @@ class INLP(RowErasure):
     components_ : ndarray of shape (n_components_, n_features_in_)
         Orthonormal rows by descending variance, orthogonal to `unfair_subspace_`.
     unfair_subspace_ : ndarray of shape (n_removed, n_features_in_)
-        Orthonormal rows: what the classifiers read, all steps together.
+        Orthonormal rows: the directions that the classifiers used, all steps together.
     history_ : dict of str to ndarray of shape (n_iter_ + 1,)
         For each attribute (and label, with label-conditional criteria) the balanced accuracy of
         the classifier before each removal, and of the last one.
@@ -80,7 +81,7 @@ class INLP(RowErasure):
     comparison of groups: a classifier's coefficients are not the mean difference.
 
     **What stays unprotected.** A classifier at chance is one of this family on these rows; others,
-    non-linear ones above all, may still read the group.
+    non-linear ones above all, may still predict the group.
 
     References
     ----------

@@ -17,8 +17,8 @@ __all__ = ["RLACE"]
 class RLACE(RowErasure):
     """Remove the subspace without which a linear classifier of the group does worst; then PCA.
 
-    Solves max over projections R of rank m, min over θ of the logistic loss of reading the group
-    off (I − R)x plus λ/2 ‖θ‖², by ascent over the convex hull of the projections (the Fantope),
+    Solves max over projections R of rank m, min over θ of the logistic loss of predicting the group
+    from (I − R)x plus λ/2 ‖θ‖², by ascent over the convex hull of the projections (the Fantope),
     rounding, and quasi-Newton steps.
 
     Time: a few classifiers of n × d rows where `rank` is None or large enough, since the optimum is
@@ -40,7 +40,7 @@ class RLACE(RowErasure):
     tol : float, default=1e-3
         Norm of the gradient at which the steps end.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-        Let classifiers see all rows, rows of positive label, or train one within each label. The
+        Train classifiers on all rows, on rows of positive label, or one within each label. The
         last two need y. The variance kept is that of all rows.
     pos_label : object, default=None
         The positive label of y; needed unless labels are 0/1, -1/1 or booleans.
