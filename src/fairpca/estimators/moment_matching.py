@@ -193,10 +193,10 @@ class MomentMatchingPCA(SubspaceRemoval):
         solver = self._choose_solver(rows)
         if isinstance(rows, PartitionedRows):
             if solver != "lanczos" or rows.n_features <= FORMED_UP_TO:
-                return replace(super()._summarize(rows), **_solved_by(solver))
+                return replace(super()._summarize(rows), solver=solver)
             tally, read_again = DistributedRows.over(rows)
             counted, facts = self._check_tally(rows, tally)
-            return self._checked(counted, SummarizedRows(facts, read_again, **_solved_by(solver)))
+            return self._checked(counted, SummarizedRows(facts, read_again, solver=solver))
         X, coordinates = rows.X, Coordinates()
         n, d = X.shape
         unlike = unlike_columns(X, self._names()) if solver == "gram" else ""
@@ -215,9 +215,7 @@ class MomentMatchingPCA(SubspaceRemoval):
                 X, groups, weight, stratum=stratum, resolution=self._resolution
             )
         facts = RowFacts.of(rows)
-        return self._checked(
-            rows, SummarizedRows(facts, moments, coordinates, **_solved_by(solver))
-        )
+        return self._checked(rows, SummarizedRows(facts, moments, coordinates, solver=solver))
 
     def _choose_solver(self, rows: CheckedRows | PartitionedRows) -> str:
         """By shape: what is small enough is decomposed, the rest iterated on."""
@@ -266,7 +264,3 @@ class MomentMatchingPCA(SubspaceRemoval):
             seen.known[key] = (m, found)
         directions: Floats = seen.known[key][1][:, :m]
         return directions
-
-
-def _solved_by(solver: str) -> dict[str, Any]:
-    return {"solver": solver, "method": "lanczos" if solver == "lanczos" else "dense"}

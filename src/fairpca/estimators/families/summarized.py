@@ -51,10 +51,8 @@ class SummarizedRows:
         The summary's attribute that holds the label y.
     partial : bool
         Whether rows are to follow, with groups that have none yet.
-    method : {"dense", "lanczos"}
-        How eigenvectors are to be found.
-    solver : str
-        The same as the estimator calls it, where it has a name for it.
+    solver : {"dense", "lanczos", "gram"}
+        How eigenvectors are to be found; "gram" where the coordinates are the span of the rows.
     known : dict
         What solving found that other settings on the same rows can use; see `_shared_key`.
     """
@@ -64,14 +62,18 @@ class SummarizedRows:
     coordinates: Coordinates = field(default_factory=Coordinates)
     stratum: str | None = None
     partial: bool = False
-    method: EigenMethod = "dense"
-    solver: str = ""
+    solver: str = "dense"
     known: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
     def attributes(self) -> tuple[str, ...]:
         """The sensitive attributes in use, of those that the summary has."""
         return tuple(self.facts.groups)
+
+    @property
+    def method(self) -> EigenMethod:
+        """Whether to decompose the moments, or to iterate with products."""
+        return "lanczos" if self.solver == "lanczos" else "dense"
 
     @property
     def mean(self) -> Floats:
