@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import numpy as np
-
 from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_optimal
 from fairpca.estimators.families.summarized import TooManyGroupsError
 from fairpca.estimators.parameters import check_choice, check_tolerance
 from fairpca.solvers.balance.multigroup import VectorSolver, exact_vector, multigroup_vectors
-from fairpca.solvers.balance.published_multigroup import (
+from fairpca.solvers.balance.published import (
     brent_vector,
     frank_wolfe_vector,
     sdp_vector,
@@ -60,7 +58,7 @@ class MultigroupPCA(BalancedProjection):
     solver : {"auto", "brent", "frank_wolfe", "sdp"}, default="auto"
         "auto" is this library's solver. The others are the paper's, for comparison: root finding on
         the dual (two groups; wrong where eigenvalues cross), 100 Frank–Wolfe steps, and a
-        semidefinite programme (needs ``pip install "fairpca[convex]"``).
+        semidefinite program (needs ``pip install "fairpca[convex]"``).
     tol : float, default=1e-9
         A component counts as certified when its duality gap is at most `tol` times the largest
         :math:`\sigma_1^2` among the groups.
@@ -164,9 +162,9 @@ class MultigroupPCA(BalancedProjection):
         )
         warn_unless_optimal(self, self.solver, result)
         return result.components, {
-            "group_weights_": np.asarray(result.certificate["group_weights"]),
-            "incremental_losses_": np.asarray(result.certificate["incremental_losses"]),
-            "duality_gap_": np.asarray(result.certificate["duality_gap"]),
-            "certified_": np.asarray(result.certificate["certified"], dtype=bool),
+            "group_weights_": result.certificate.group_weights,
+            "incremental_losses_": result.certificate.group_losses,
+            "duality_gap_": result.certificate.duality_gap,
+            "certified_": result.certificate.certified,
             "n_iter_": result.n_iter,
         }

@@ -8,9 +8,9 @@ import numpy as np
 
 from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_optimal
 from fairpca.estimators.parameters import check_choice, check_tolerance
-from fairpca.solvers.balance.published_fair_pca import multiplicative_weights_subspace, sdp_subspace
-from fairpca.solvers.balance.subspaces import leading_eigenpairs
+from fairpca.solvers.balance.published import multiplicative_weights_subspace, sdp_subspace
 from fairpca.solvers.balance.worst_group import WorstGroupLoss, worst_group_subspace
+from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
@@ -56,7 +56,7 @@ class WorstGroupPCA(BalancedProjection):
         if their units should not matter.
     solver : {"auto", "sdp", "multiplicative_weights"}, default="auto"
         "auto" is this library's solver. The others are the published ones, for comparison: a
-        semidefinite programme with extreme-point rounding (needs
+        semidefinite program with extreme-point rounding (needs
         ``pip install "fairpca[convex]"``), and multiplicative weights. They know the losses
         "marginal" and "reconstruction".
     tol : float, default=1e-9
@@ -165,10 +165,10 @@ class WorstGroupPCA(BalancedProjection):
         result: SolverResult[Any] = _SOLVERS[self.solver](moments, n_components, self.loss, **known)
         warn_unless_optimal(self, self.solver, result)
         return result.components, {
-            "group_losses_": np.asarray(result.certificate["group_losses"]),
-            "group_weights_": np.asarray(result.certificate["group_weights"]),
-            "duality_gap_": float(result.certificate["duality_gap"]),
-            "certified_": bool(result.certificate["certified"]),
+            "group_losses_": result.certificate.group_losses,
+            "group_weights_": result.certificate.group_weights,
+            "duality_gap_": float(result.certificate.duality_gap),
+            "certified_": bool(result.certificate.certified),
             "n_iter_": result.n_iter,
         }
 

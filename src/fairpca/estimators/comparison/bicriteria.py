@@ -121,6 +121,6 @@ class BicriteriaPCA(BalancedProjection):
             rng=rng,
         )
         return result.components, {
-            "group_losses_": np.asarray(result.certificate["group_losses"]),
+            "group_losses_": result.certificate.group_losses,
             "n_iter_": result.n_iter,
         }

@@ -19,7 +19,7 @@ from fairpca.solvers.moments.convex_matching import (
 )
 from fairpca.solvers.moments.convex_matching_sdp import solve_by_modelling
 from fairpca.solvers.moments.covariance_matching import covariance_differences
-from fairpca.solvers.moments.matching_program import MatchingProgramme, ProgrammeResult
+from fairpca.solvers.moments.matching_program import MatchingProgram, ProgramResult
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
 from fairpca.solvers.numerics.graded import rank_floor
 from fairpca.solvers.result import SolverResult
@@ -185,7 +185,7 @@ class ConvexMatchingPCA(ContrastedProjection):
         covariance = moments.covariance().dense()
         weight = float(moments.weights.sum())
         length = np.sqrt(weight) * np.sqrt(np.trace(covariance))  # ‖X − mean‖_F
-        programme = MatchingProgramme.of(
+        program = MatchingProgram.of(
             covariance / max(length, 1e-300),
             means.reshape(-1, moments.n_features),
             differences,
@@ -194,7 +194,7 @@ class ConvexMatchingPCA(ContrastedProjection):
             mu=float(self.mu),
             penalty=self.penalty,
         )
-        result = matching_components(programme, unfair, self._solve_programme, tol=float(self.tol))
+        result = matching_components(program, unfair, self._solve_program, tol=float(self.tol))
         self._warn_unless_converged(result)
         return self._fitted(seen, result, means, differences)
 
@@ -215,10 +215,10 @@ class ConvexMatchingPCA(ContrastedProjection):
         )
         return int(np.sum(kept))
 
-    def _solve_programme(self, programme: MatchingProgramme) -> ProgrammeResult:
+    def _solve_program(self, program: MatchingProgram) -> ProgramResult:
         if self.solver == "sdp":
-            return solve_by_modelling(programme)
-        return solve_by_splitting(programme, max_iter=int(self.max_iter), tol=float(self.tol))
+            return solve_by_modelling(program)
+        return solve_by_splitting(program, max_iter=int(self.max_iter), tol=float(self.tol))
 
     def _differences(self, seen: SummarizedRows, contrasts: Any) -> Floats:
         """Return the covariance differences that are more than rounding, (r, p, p)."""

@@ -111,7 +111,7 @@ class DisparityPenaltyPCA(BalancedProjection):
             tol=min(float(self.tol), 0.5),
         )
         return result.components, {
-            "alpha_": float(result.certificate["alpha"]),
-            "group_losses_": np.asarray(result.certificate["group_losses"]),
+            "alpha_": float(result.certificate.alpha),
+            "group_losses_": result.certificate.group_losses,
             "n_iter_": result.n_iter,
         }

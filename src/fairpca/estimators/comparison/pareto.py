@@ -10,7 +10,7 @@ from fairpca.estimators.base import as_generator
 from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_converged
 from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.solvers.balance.pareto import pareto_components
-from fairpca.solvers.balance.subspaces import leading_eigenpairs
+from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
 
