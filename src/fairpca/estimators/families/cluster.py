@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +12,9 @@ from numpy.typing import NDArray
 from fairpca.data.dask_input import dask_table
 from fairpca.data.groups import Attribute, Groups, label_key, sorted_labels
 from fairpca.estimators.base import CheckedRows, LinearProjection
-from fairpca.solvers.streaming.cluster_power import absorb_partitions
-from fairpca.solvers.streaming.noisy_power import NoisyPower
 from fairpca.summaries.partitions import BlockRules, PartitionedRows, Tally
 
-__all__ = ["ClusterRows", "counted_rows", "fit_on_cluster", "partitioned_rows"]
+__all__ = ["ClusterRows", "counted_rows", "partitioned_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,34 +109,3 @@ def counted_rows(
         () if stratum is None else estimator._strata(stratum.levels),
         partitions,
     )
-
-
-def fit_on_cluster(model: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
-    """Fit a `StreamingMomentMatchingPCA`: labels are read once, then the rows in one pass or more.
-
-    Parameters
-    ----------
-    model : StreamingMomentMatchingPCA
-        What to fit.
-    X, y, sensitive_features, sample_weight
-        See `dask_table`.
-    """
-    model._reset()
-    partitions, meta = partitioned_rows(model, X, y, sensitive_features, sample_weight)
-    index = partitions.index_cells()
-    tally = functools.reduce(Tally.merge, (part.tally for part in index))
-    rows = counted_rows(model, partitions, meta, tally)
-    model._begin(rows, n_rows=tally.weighted_rows)
-    stream = model._stream
-    if isinstance(stream, NoisyPower):
-        for number in range(model._passes(tally.weighted_rows)):
-            if number and not model._another_pass():
-                break
-            absorb_partitions(stream, partitions, index)
-        if model._measuring_pass():
-            absorb_partitions(stream, partitions, index)
-    else:
-        stream.summary = partitions.summarise(stream.summary, decay=stream.decay)[1]
-    model.n_samples_seen_ = tally.weighted_rows
-    model.phase_ = model._phase()
-    model._finish()
