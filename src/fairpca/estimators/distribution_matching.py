@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -13,7 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.base import CheckedRows, LinearProjection, as_generator
+from fairpca.estimators.base import (
+    CheckedRows,
+    LinearProjection,
+    SameRows,
+    as_generator,
+    fit_settings,
+)
 from fairpca.estimators.families.matching_setup import (
     MatchingSetup,
     kernel_and_bandwidth,
@@ -276,31 +282,19 @@ class DistributionMatchingPCA(LinearProjection):
         list of DistributionMatchingPCA
             Fitted copies by descending `tol`; this estimator is left as it is.
         """
-        read: dict[Hashable, Any] = {}
-        return [
-            clone(self)
-            .set_params(tol=tol)
-            ._fit_sharing(
-                read, X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
-            )
-            for tol in sorted({float(tol) for tol in tols}, reverse=True)
-        ]
+        copies = [clone(self).set_params(tol=tol) for tol in sorted(map(float, set(tols)))[::-1]]
+        return fit_settings(
+            copies, X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
+        )
 
-    def _fit_sharing(
-        self,
-        read: dict[Hashable, Any],
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any,
-        sample_weight: Any,
-    ) -> Self:
+    @fits_anew
+    def _fit_same_rows(self, rows: SameRows) -> Self:
         self._check_parameters()
-        rows = self._validate(X, y, sensitive_features, sample_weight)
+        checked = self._validate(rows.X, rows.y, **rows.labels)
         key = repr(sorted((self.get_params() | {"tol": None}).items()))
-        setup, known = read.get(key, (None, ()))
-        setup = self._summarise(rows) if setup is None else setup
-        read[key] = setup, self._fit_setup(rows, setup, known)
+        setup, known = rows.known.get(key, (None, ()))
+        setup = self._summarise(checked) if setup is None else setup
+        rows.known[key] = setup, self._fit_setup(checked, setup, known)
         return self
 
     def _summarise(self, rows: CheckedRows) -> MatchingSetup:

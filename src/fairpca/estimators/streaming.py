@@ -10,7 +10,6 @@ from fairpca.data.dask_input import is_dask
 from fairpca.data.files.row_blocks import as_row_source
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.transaction import all_or_nothing
-from fairpca.estimators.families.cluster import counted_rows, partitioned_rows
 from fairpca.estimators.families.stream_base import StreamEstimator
 from fairpca.estimators.families.stream_fit import fit_stream
 from fairpca.summaries.base import GroupSummary
@@ -241,11 +240,11 @@ class StreamingMomentMatchingPCA(StreamEstimator):
     def _fit_on_cluster(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Self:
         """Fit to a Dask collection: labels are read once, then the rows in one pass or more."""
         self._reset()
-        partitions, meta = partitioned_rows(self, X, y, sensitive_features, sample_weight)
+        partitions = self._validate_partitions(X, y, sensitive_features, sample_weight)
         index = partitions.index_cells()
         tally = functools.reduce(Tally.merge, (part.tally for part in index))
         n_rows = self.n_samples_seen_ = tally.weighted_rows
-        self._begin(counted_rows(self, partitions, meta, tally), n_rows=n_rows)
+        self._begin(self._check_tally(partitions, tally)[0], n_rows=n_rows)
         return self._fit_in_passes(
             n_rows, lambda: self._stream.absorb_partitions(partitions, index)
         )

@@ -32,8 +32,8 @@ from fairpca.solvers.distribution.surrogate import FeatureDiscrepancy
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
 from fairpca.summaries.base import Floats
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
+from fairpca.summaries.coordinates import row_space
 from fairpca.summaries.moments import GroupMoments
-from fairpca.summaries.rows import row_space
 
 __all__ = ["MatchingSetup", "kernel_and_bandwidth", "surrogate_of"]
 
@@ -277,7 +277,8 @@ def _coordinates(X: Any) -> tuple[Any, Floats | None, Floats]:
     """Rows of moderate width: X itself, or wide rows in their own span."""
     n, d = X.shape
     if d > n:
-        return row_space(X)
+        rotated, coordinates = row_space(X)
+        return rotated, coordinates.basis, coordinates.point(np.zeros(len(rotated)))
     dense = X.toarray() if scipy.sparse.issparse(X) else X
     return dense, None, np.zeros(d)
 

@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from fairpca.data.array_library import to_numpy
-from fairpca.data.labels import Label, distinct_labels, level_array
+from fairpca.data.labels import Label, distinct_labels
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.transaction import forget_fit
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.base import CheckedRows, dtype_of
+from fairpca.estimators.base import CheckedRows, RowFacts, dtype_of
 from fairpca.estimators.families.removal import warn_without_variance
 from fairpca.estimators.families.stream_kinds import (
     Stream,
@@ -22,7 +22,7 @@ from fairpca.estimators.families.stream_kinds import (
     lone_attribute,
     start_stream,
 )
-from fairpca.solvers.numerics.room import ways_to_keep_more
+from fairpca.estimators.families.summarized import level_counts
 
 __all__ = ["StreamEstimator"]
 
@@ -77,7 +77,7 @@ class StreamEstimator(StreamParameters):
     # Take rows
 
     def _reset(self) -> None:
-        self._check_parameters()
+        self._check_all_parameters()
         forget_fit(self)
         self.__dict__.pop("_stream", None)
         self.n_samples_seen_ = 0
@@ -99,7 +99,8 @@ class StreamEstimator(StreamParameters):
             )
         size = stream.rows_at_once(rows.X.shape[0], whole=whole)
         for part in _parts(rows, size):
-            if not stream.absorb(part.X, part.groups, part.sample_weight, stratum=part.stratum):
+            X, groups, weight, stratum = part.arguments
+            if not stream.absorb(X, groups, weight, stratum=stratum):
                 raise ValueError(
                     explain_nonfinite(
                         to_numpy(rows.X), self._names(), precision=str(np.dtype(stream.dtype))
@@ -137,7 +138,7 @@ class StreamEstimator(StreamParameters):
 
     def _check_batch_labels(self, rows: CheckedRows) -> None:
         known, joined = self._levels_seen(), dict[str, tuple[Label, ...]]()
-        for a in (*rows.groups.attributes, *([rows.stratum] if rows.stratum else ())):
+        for a in rows.attributes:
             joined[a.name] = distinct_labels((*known.get(a.name, ()), *a.levels))
         n_rows = self.n_samples_seen_ + rows.X.shape[0]
         self._check_labels(joined, n_rows, label=self._stratum, known=known)
@@ -213,33 +214,30 @@ class StreamEstimator(StreamParameters):
     # Solve
 
     @np.errstate(under="ignore")  # outside of `fit` too: components are computed when asked for
-    def _solve(self) -> None:
+    def _solve(self) -> None:  # type: ignore[override]
         """Set the attributes that depend on all rows so far."""
         stream = self._stream
-        names, summary = stream.attributes, stream.current()
+        summary, dtype = stream.current(), np.dtype(self._dtype)
         check_no_underflow(None, summary.covariance().trace())
+        groups = level_counts(summary, stream.attributes)
+        facts = RowFacts(self.n_samples_seen_, summary.n_features, dtype.type, groups)
         unfair, result = stream.solve(self, summary)
-        known, found = {name: summary.levels(name) for name in names}, result.certificate
-        ways = ways_to_keep_more(map(len, known.values()), n_unfair=self.n_unfair)
+        found = result.certificate
         variances = np.asarray(found.explained_variance)
         empty = int(np.sum(variances <= found.variance_rounding))
-        warn_without_variance(empty, len(variances), len(unfair), ways)
-        n, dtype = int(summary.counts.sum()), np.dtype(self._dtype)
+        warn_without_variance(empty, len(variances), len(unfair), self._ways(facts))
+        n = int(summary.counts.sum())
         variances = variances * (n / max(1, n - 1))  # n − 1 in the denominator
         total = summary.covariance(ddof=1).trace()
         own = {
             "unfair_subspace_": unfair.astype(dtype),
             "constraint_violation_": found.constraint_violation,
-            "groups_": {name: level_array(levels) for name, levels in known.items()},
-            "group_counts_": {
-                name: np.array([summary.count(summary.cells(name, [level])) for level in levels])
-                for name, levels in known.items()
-            },
             **stream.own_facts(summary),
         }
         mean = stream.mean(summary)
         self._store_projection(result.components, mean, variances, total, dtype.type)
         self.__dict__.update(own)
+        self._store_facts(facts)
 
 
 def _parts(rows: CheckedRows, size: int) -> Iterator[CheckedRows]:

@@ -221,7 +221,7 @@ def _checked(
             first = False
             place.rows += block.n_rows
             if digest is not None:
-                digest.add(rows.X, rows.groups, rows.sample_weight, rows.stratum)
+                digest.add(*rows.arguments)
         if number > taken:
             yield rows, {} if digest is None else digest.values()
         elif number == taken and digest is not None:

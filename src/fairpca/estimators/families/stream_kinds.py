@@ -24,19 +24,18 @@ from fairpca.estimators.moment_matching import (
 )
 from fairpca.estimators.parameters import (
     check_choice,
-    check_group_handling,
     check_n_components,
     check_positive_count,
     is_count,
 )
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
 from fairpca.solvers.numerics.constrained import ConstrainedCertificate
-from fairpca.solvers.numerics.eigen import EigenMethod
 from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 from fairpca.solvers.result import SolverResult
 from fairpca.solvers.streaming.noisy_power import NoisyPower, PowerSettings
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.contrasts import one_versus_rest
+from fairpca.summaries.coordinates import DENSE_UP_TO, eigen_method
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.partitions import CellIndex, PartitionedRows
 from fairpca.summaries.sketch import GroupSketch
@@ -46,7 +45,9 @@ __all__ = ["MomentStream", "Stream", "StreamParameters", "start_stream"]
 
 _CHUNK_BYTES = 64 * 2**20
 """Size of a piece of a batch as float64, bytes: copies of more rows take more memory."""
-_DENSE_UP_TO = {"moments": 500, "sketch": 64}
+_DENSE_UP_TO = {"moments": DENSE_UP_TO, "sketch": 64}
+"""Columns up to which matrices are decomposed: see `eigen_method`. Products with a sketch are
+cheap, so that iterating is faster sooner."""
 _SMALLEST_SKETCH = 48
 _SMALLEST_SINGLE, _LARGEST_SINGLE = 1e-10, 1e14
 """Of values between, squares and sums of many of them are far from the ends of float32."""
@@ -92,13 +93,11 @@ class StreamParameters(LinearProjection):
 
     def _check_parameters(self) -> None:
         """Raise ValueError for the first constructor parameter that cannot be used."""
-        k = check_n_components(self.n_components)
         check_n_unfair(self.n_unfair)
         check_choice("solver", self.solver, ("auto", "moments", "power", "sketch"))
         check_choice("difference", self.difference, ("second_moment", "covariance"))
         check_choice("absent_group", self.absent_group, ("extend", "zero"))
         check_choice("sketch_rule", self.sketch_rule, ("power", "frequent_directions"))
-        check_group_handling(self)
         parse_bytes(self.memory_limit)
         for name in ("block_size", "pca_block_size", "sketch_size", "n_passes"):
             if getattr(self, name) is not None:
@@ -107,7 +106,7 @@ class StreamParameters(LinearProjection):
             check_positive_count(name, getattr(self, name), least=least)
         if not isinstance(self.decay, int | float | np.number) or not 0 < self.decay <= 1:
             raise ValueError(f"decay must be in (0, 1]; got {self.decay!r}.")
-        if self.solver == "power" and not isinstance(k, int):
+        if self.solver == "power" and not is_count(self.n_components):
             raise ValueError(
                 "solver='power' iterates with a fixed number of columns: give n_components as "
                 f"a whole number, or use solver='auto'; got {self.n_components!r}."
@@ -235,7 +234,7 @@ class MomentStream(SummaryStream, Stream):
 
     def absorb_partitions(self, rows: PartitionedRows, index: Sequence[CellIndex]) -> None:
         """See `Stream`."""
-        self.summary = rows.summarise(self.summary, decay=self.decay)[1]
+        self.summary = rows.summarize(self.summary, decay=self.decay)[1]
 
     def rows_at_once(self, n_rows: int, *, whole: bool) -> int:
         """See `Stream`; each piece of a sketch is a power step."""
@@ -259,8 +258,7 @@ class MomentStream(SummaryStream, Stream):
         contrasts = one_versus_rest(summary, self.attributes, stratum=self.stratum, strata=strata)
         n, d = int(summary.counts.sum()), summary.n_features
         k = check_n_components(p.n_components)
-        few = isinstance(k, int) and k < d // 8
-        method: EigenMethod = "lanczos" if few and d > _DENSE_UP_TO[self.kind] else "dense"
+        method = eigen_method(k, d, d, dense_up_to=_DENSE_UP_TO[self.kind])
         unfair = unfair_subspace(
             summary,
             contrasts,

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpca.data.checked_rows import RowRules
 from fairpca.data.dask_input import Block
 from fairpca.solvers.streaming.block_products import BlockProducts
 from fairpca.summaries.base import CellId, Cells, Floats, cell_id, held_bytes, split_into_cells
 from fairpca.summaries.partitions import (
-    BlockRules,
     CellIndex,
     PartitionedRows,
     check_block,
@@ -160,7 +160,7 @@ class ClusterRows:
     def _sum(self, start: int, stop: int, jobs: list[_Job], *, counting: bool) -> _Piece:
         empty = None
         if counting:
-            empty = GroupSketch.empty(self._rows.rules.n_features, rank=0)
+            empty = GroupSketch.empty(self._rows.n_features, rank=0)
         nodes = self._rows.each(_sum_piece, jobs, empty, per_block=self._bounds(start, stop))
         piece: _Piece = tree_reduce(nodes, _merge_pieces)
         return piece
@@ -201,7 +201,7 @@ class _Piece:
 
 def _sum_piece(
     block: Block,
-    rules: BlockRules,
+    rules: RowRules,
     number: int,
     jobs: list[_Job],
     empty: GroupSketch | None,
@@ -236,7 +236,7 @@ def _merge_pieces(parts: list[_Piece]) -> _Piece:
 
 
 def _find(
-    block: Block, rules: BlockRules, number: int, keys: AbstractSet[CellId], low: int
+    block: Block, rules: RowRules, number: int, keys: AbstractSet[CellId], low: int
 ) -> int | None:
     rows = check_block(block, rules, number, labels_only=True)
     cells = split_into_cells(np.zeros((rows.groups.n_samples, 0)), *rows.arguments[1:])
