@@ -80,10 +80,10 @@ def _is_positive(value: Any) -> bool:
     return number and bool(value > 0)
 
 
-def check_positive_count(name: str, value: Any) -> None:
-    """Raise ValueError unless `value` is a whole number of at least 1."""
-    if not is_count(value) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+def check_positive_count(name: str, value: Any, *, least: int = 1) -> None:
+    """Raise ValueError unless `value` is a whole number of at least 1, or another number."""
+    if not is_count(value) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
 
 
 def check_group_handling(estimator: Any) -> None:
