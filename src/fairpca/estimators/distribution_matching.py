@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,11 +13,7 @@ from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, as_generator
-from fairpca.estimators.families.matching_setup import (
-    MatchingSetup,
-    kernel_and_bandwidth,
-    surrogate_of,
-)
+from fairpca.estimators.families.matching_setup import MatchingSetup
 from fairpca.estimators.parameters import (
     check_choice,
     check_group_handling,
@@ -26,28 +21,16 @@ from fairpca.estimators.parameters import (
     check_positive_count,
     is_count,
 )
-from fairpca.solvers.distribution.gradient import KernelDiscrepancy, TotalDiscrepancy
+from fairpca.solvers.distribution.bandwidth import resolve_kernel
 from fairpca.solvers.distribution.kernels import KERNELS
-from fairpca.solvers.distribution.local_search import MatchingProblem
-from fairpca.solvers.distribution.ranks import search_over_ranks
-from fairpca.solvers.distribution.repms import repms_from_starts
-from fairpca.solvers.distribution.starts import ROUGH, SearchResult, Start, finish_exactly, no_worse
-from fairpca.solvers.numerics.eigen import small_problem_threads
+from fairpca.solvers.distribution.match import MatchingOptions, match
+from fairpca.solvers.distribution.problem import Start
 from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 
 __all__ = ["DistributionMatchingPCA"]
 
 _SOLVERS = ("auto", "newton", "repms")
 _APPROXIMATIONS = ("auto", "none", "random_features")
-_EXACT_UP_TO = 4096
-"""Distinct rows up to which second derivatives are exact."""
-_EVALUATIONS = 1600
-"""Of value and gradient, after which no more moves are made under a strict bound."""
-_EVALUATIONS_PER_START = 200
-"""The same for each random start that was asked for."""
-_STEPS_PER_ITERATION = 3
-_SINGLE_DOWN_TO = 1e-4
-"""float32 tiles err by about 1e-9: too much for a smaller `tol`."""
 
 
 class DistributionMatchingPCA(LinearProjection):
@@ -308,21 +291,30 @@ class DistributionMatchingPCA(LinearProjection):
         if setup is None:
             raise ValueError(explain_nonfinite(rows.X, self._names()))
         check_no_underflow(rows.X, setup.moments.covariance().trace())
-        return setup.narrowed(self._count(setup, rows))
+        return setup
 
     def _fit_setup(
         self, rows: CheckedRows, setup: MatchingSetup, known: tuple[Start, ...]
     ) -> tuple[Start, ...]:
         """Solve and store; return the answer as a start for a stricter bound."""
-        k = setup.n_components
-        kernel, self.bandwidth_ = kernel_and_bandwidth(setup, k, self.bandwidth, self.kernel)
-        exact = setup.discrepancy(kernel, self.bandwidth_, double=self.tol < _SINGLE_DOWN_TO)
-        problem = MatchingProblem(setup.shares, exact, exact, k, float(self.tol))
-        with small_problem_threads(0):  # large products are shared among threads by themselves
-            result = self._search(setup, problem, exact, known)
-        V = result.solution.V
-        self.mmd_squared_ = max(sum(term.in_double().value(V) for term in exact.terms), 0.0)
-        self._keep(rows, setup, result)
+        k = self._count(setup, rows)
+        setup = setup.narrowed(k)
+        kernel, self.bandwidth_ = resolve_kernel(self.kernel, self.bandwidth, setup.scores[:, :k])
+        options = MatchingOptions(self.solver, self.approximation, self.max_iter, self.n_init)
+        rng = as_generator(self.random_state)
+        result = match(
+            setup.rows, k, kernel, self.bandwidth_, float(self.tol), rng, options, known=known
+        )
+        V, found = result.components.T, result.certificate
+        self.mmd_squared_ = found.mmd_squared
+        self.converged_, self.reason_, self.n_iter_ = result.converged, result.reason, result.n_iter
+        self.n_evaluations_, self.start_ = found.n_evaluations, found.start
+        names = ("value", "mmd_squared", "penalty", "gradient_norm", "distance")
+        table = np.array(found.history, dtype=np.float64).reshape(-1, len(names))
+        self.history_ = {name: table[:, i] for i, name in enumerate(names)}
+        components, variances = setup.components(V)
+        self._store(rows, components, setup.mean, variances, setup.total)
+        self._warn(found.n_starts)
         return (Start(f"answer for tol={self.tol:g}", V),)
 
     def _check_parameters(self) -> None:
@@ -344,7 +336,7 @@ class DistributionMatchingPCA(LinearProjection):
     def _count(self, setup: MatchingSetup, rows: CheckedRows) -> int:
         n_components = check_n_components(self.n_components)
         n, d = rows.X.shape
-        removed = len(setup.mean_difference)
+        removed = setup.n_mean
         available = min(n, d) - removed
         check_enough_directions(
             n_components,
@@ -355,65 +347,18 @@ class DistributionMatchingPCA(LinearProjection):
         )
         if isinstance(n_components, int):
             return n_components
-        return len(setup.moment_matching(n_components))
+        return len(setup.subspace(n_components, len(setup.variances)))
 
-    def _search(
-        self,
-        setup: MatchingSetup,
-        problem: MatchingProblem,
-        exact: TotalDiscrepancy[KernelDiscrepancy],
-        known: tuple[Start, ...],
-    ) -> SearchResult:
-        k = problem.n_components
-        rng = as_generator(self.random_state)
-        n_random = self.n_init if self.n_init != "auto" else setup.affordable_starts(k)
-        reference = setup.mean_matching(k)
-        starts = [*known, reference, *setup.starts(k, int(n_random), rng)]
-        ranked = setup.ranked_starts(k, int(n_random), rng)
-        if self.solver == "repms":
-            chosen = [s for s in starts if s.name == "pca"] if self.n_init == "auto" else starts
-            found = repms_from_starts(problem, chosen, max_iter=self.max_iter)
-            return no_worse(found, problem, reference)
-        most = _EVALUATIONS if self.n_init == "auto" else _EVALUATIONS_PER_START * int(self.n_init)
-        limits = {"max_iter": _STEPS_PER_ITERATION * self.max_iter, "evaluations": most}
-        approximate = self.approximation == "random_features" or (
-            self.approximation == "auto" and setup.n_distinct > _EXACT_UP_TO
-        )
-        if not approximate:
-            return search_over_ranks(problem, starts, ranked, rng, **limits)
-        surrogate = surrogate_of(exact, k, _EXACT_UP_TO, rng)
-        rough = replace(problem, discrepancy=surrogate, model=surrogate)
-        found = search_over_ranks(rough, starts, ranked, rng, settled=ROUGH, **limits)
-        problem = replace(problem, model=surrogate)
-        found = finish_exactly(problem, found, max_iter=limits["max_iter"])
-        return no_worse(found, problem, reference)
-
-    def _keep(self, rows: CheckedRows, setup: MatchingSetup, result: SearchResult) -> Self:
-        solution = result.solution
-        components, variances = setup.components(solution.V)
-        feasible = self.mmd_squared_ <= self.tol
-        self.converged_ = bool(solution.converged and feasible)
-        self.reason_ = solution.reason
-        self.n_iter_ = len(solution.history)
-        self.n_evaluations_ = result.n_evaluations
-        self.start_ = result.start
-        names = ("value", "mmd_squared", "penalty", "gradient_norm", "distance")
-        table = np.array(solution.history, dtype=np.float64).reshape(-1, len(names))
-        self.history_ = {name: table[:, i] for i, name in enumerate(names)}
-        self._store(rows, components, setup.mean, variances, setup.total)
-        self._warn(result, feasible=feasible)
-        return self
-
-    def _warn(self, result: SearchResult, *, feasible: bool) -> None:
+    def _warn(self, n_starts: int) -> None:
         if self.converged_:
             return
         share = 100.0 * float(np.sum(self.explained_variance_ratio_))
         reached = f"MMD² = {self.mmd_squared_:.4g} with {share:.2f} % of the variance"
-        starts = f"{result.n_starts} start{'s' if result.n_starts > 1 else ''}"
+        starts = f"{n_starts} start{'s' if n_starts > 1 else ''}"
         text = (
             f"stopped early ({self.reason_}) at a feasible subspace: {reached}, tol={self.tol:g}. "
             "Raise max_iter to look further."
-            if feasible
+            if self.mmd_squared_ <= self.tol
             else f"no subspace with MMD² <= tol={self.tol:g} was found from {starts}; the least is "
             f"{reached} ({self.reason_}). Raise tol, ask for fewer components, or raise n_init."
         )

@@ -17,7 +17,7 @@ from fairpca.data.groups import Label
 from fairpca.metrics._compared import ComparedRows, compared_rows
 from fairpca.metrics._inputs import checked_rows
 from fairpca.solvers.distribution.bandwidth import median_distance_bandwidth, resolve_bandwidth
-from fairpca.solvers.distribution.mmd import group_mmd_squared
+from fairpca.solvers.distribution.value import group_mmd_squared
 
 __all__ = [
     "Bandwidth",

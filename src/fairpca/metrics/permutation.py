@@ -18,13 +18,8 @@ from numpy.typing import NDArray
 from fairpca.metrics._compared import ComparedRows, compared_rows
 from fairpca.metrics.discrepancy import Bandwidth
 from fairpca.solvers.distribution.bandwidth import resolve_bandwidth
-from fairpca.solvers.distribution.mmd import (
-    FEW_ROWS,
-    Precision,
-    contrasts,
-    group_mmd_squared,
-    quadratic_forms,
-)
+from fairpca.solvers.distribution.tiles import FEW_ROWS, Precision
+from fairpca.solvers.distribution.value import group_contrasts, group_mmd_squared, quadratic_forms
 
 __all__ = ["PermutationTest", "mmd_permutation_test"]
 
@@ -186,7 +181,7 @@ def _of_part(
     rows, n_samples = part.rows, part.groups.n_samples
     weight = np.ones(n_samples) if part.weight is None else part.weight
     weights = [  # per attribute: (n_samples, n_levels − 1), one column a contrast
-        (contrasts(len(a.levels)) / np.bincount(a.codes, weight)[None, :])[:, a.codes].T
+        (group_contrasts(len(a.levels)) / np.bincount(a.codes, weight)[None, :])[:, a.codes].T
         * weight[:, None]
         for a in part.groups.attributes
     ]
