@@ -17,7 +17,7 @@ from fairpca.metrics import (
     mmd_squared,
     mmd_squared_by_pair,
 )
-from fairpca.metrics._attackers import mean_areas
+from fairpca.metrics.group_classifiers import mean_areas
 from fairpca.solvers.distribution import tiles
 
 

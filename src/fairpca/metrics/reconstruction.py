@@ -1,12 +1,12 @@
 """How well components describe each group: reconstruction, marginal and incremental losses.
 
-A_i holds group i's rows about a common centre, V orthonormal columns. Every function takes any
+A_i holds group i's rows about a common center, V orthonormal columns. Every function takes any
 components with orthonormal rows, or a fitted PCA, scikit-learn's or this library's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -19,17 +19,74 @@ from fairpca.data.matrix import index_of, power_of_two
 from fairpca.data.warn import warn_caller
 from fairpca.data.weights import checked_weights
 from fairpca.metrics._inputs import checked_groups, checked_loadings, checked_rows
-from fairpca.metrics.group_measure import GroupMeasure
+from fairpca.summaries.base import Floats
 
 __all__ = [
+    "GroupMeasure",
     "extra_reconstruction_error",
     "group_reconstruction_error",
     "incremental_loss",
     "marginal_loss",
 ]
 
-Floats = NDArray[np.float64]
 Per = Literal["row", "group", "variance"]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMeasure(Mapping[Any, float]):
+    """One number per group, a read-only mapping from the group's label.
+
+    With several attributes the keys are (attribute, label) pairs.
+
+    Parameters
+    ----------
+    labels : tuple
+        Groups, in the order of `array`.
+    array : ndarray of shape (n_groups,)
+        Their numbers.
+    overall : float
+        The same measure over all rows as one group.
+    """
+
+    labels: tuple[Any, ...]
+    array: Floats
+    overall: float
+
+    def __getitem__(self, label: Any) -> float:
+        if label not in self.labels:
+            raise KeyError(label)
+        return float(self.array[self.labels.index(label)])
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.labels)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{k!r}: {v:.6g}" for k, v in self.items())
+        return f"GroupMeasure({{{inside}}}, overall={self.overall:.6g})"
+
+    @property
+    def worst(self) -> float:
+        """The largest group's number."""
+        return float(np.max(self.array))
+
+    @property
+    def worst_group(self) -> Any:
+        """Which group that is; the first of several."""
+        return self.labels[int(np.argmax(self.array))]
+
+    @property
+    def difference(self) -> float:
+        """Largest less smallest; 0 when all groups fare alike."""
+        return float(np.ptp(self.array))
+
+    @property
+    def ratio(self) -> float:
+        """Smallest over largest, in [0, 1] for losses; 1 when all fare alike (also at zero)."""
+        largest = float(np.max(self.array))
+        return float(np.min(self.array)) / largest if largest > 0 else 1.0
 
 
 def group_reconstruction_error(
@@ -46,13 +103,13 @@ def group_reconstruction_error(
     Parameters
     ----------
     X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-        Rows to judge; held-out ones too.
+        Rows to measure; held-out ones too.
     components : array-like of shape (n_components, n_features), or a fitted PCA
         Orthonormal rows; of a fitted object `components_` and `mean_` are used.
     sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)
         Each row's group, per attribute.
     mean : array-like of shape (n_features,), optional
-        The centre; by default the fitted object's, or the weighted mean of X.
+        The center; by default the fitted object's, or the weighted mean of X.
     sample_weight : array-like of shape (n_samples,), optional
         Non-negative; a row of weight w counts as w rows.
     per : {"row", "group", "variance"}
@@ -93,7 +150,7 @@ def marginal_loss(
 ) -> GroupMeasure:
     """Return each group's loss beyond its own best: Σ_{j≤k} σ_j²(A_i) − ‖A_iV‖²_F.
 
-    The group's best subspace is taken about the same centre as everything else.
+    The group's best subspace is taken about the same center as everything else.
 
     Parameters
     ----------
@@ -168,7 +225,7 @@ def extra_reconstruction_error(
     against : {"plain", "group"}
         Ordinary PCA of all rows of X, where a group may come out better (negative) or worse; or
         PCA of the group's rows alone, about their own mean. (`marginal_loss` compares with the
-        group's best subspace about the common centre.)
+        group's best subspace about the common center.)
 
     Returns
     -------
@@ -197,7 +254,7 @@ def extra_reconstruction_error(
 class _Rows:
     """A group's rows, weighted, and what they are compared with."""
 
-    A: Floats  # (n_i, d): √w (x − centre)
+    A: Floats  # (n_i, d): √w (x − center)
     root_weights: Floats  # (n_i,)
     V: Floats  # (k, d)
     everything: _Rows | None = None
@@ -276,24 +333,19 @@ def _measure(
         raise ValueError(f"per must be one of {', '.join(map(repr, get_args(Per)))}; got {per!r}.")
     rows = checked_rows(X, "X", sparse=True)
     n, d = rows.shape
-    V = checked_loadings(getattr(components, "components_", components))
-    if V.shape[1] != d:
-        raise ValueError(
-            f"components have {V.shape[1]} features, X has {d} columns: they must be the columns "
-            "the components were fitted on."
-        )
+    V = checked_loadings(getattr(components, "components_", components), n_features=d)
     groups = checked_groups(sensitive_features, X, n)
     weights = np.ones(n)
     if sample_weight is not None:
         weights = checked_weights(sample_weight, n, index_of(X))
     dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
-    centred = dense - _centre(mean, components, dense, weights)
+    centered = dense - _center(mean, components, dense, weights)
     roots = np.sqrt(weights)
-    size = float(np.max(np.abs(centred), initial=0.0))  # squares must neither overflow nor vanish
+    size = float(np.max(np.abs(centered), initial=0.0))  # squares must neither overflow nor vanish
     scale = power_of_two(size)
-    everything = _Rows((centred / scale) * roots[:, None], roots, V)
+    everything = _Rows((centered / scale) * roots[:, None], roots, V)
 
-    def judged(chosen: NDArray[np.bool_]) -> float:
+    def measured(chosen: NDArray[np.bool_]) -> float:
         part = _Rows(everything.A[chosen], roots[chosen], V, everything)
         weight = float(np.sum(weights[chosen]))
         if not weight > 0:
@@ -307,8 +359,8 @@ def _measure(
     for attribute in groups.attributes:
         for code, level in enumerate(attribute.levels):
             labels.append(level if len(groups.attributes) == 1 else (attribute.name, level))
-            numbers.append(judged(attribute.codes == code))
-    overall = judged(np.ones(n, dtype=bool))
+            numbers.append(measured(attribute.codes == code))
+    overall = measured(np.ones(n, dtype=bool))
     if np.isinf([overall, *numbers]).any():
         raise ValueError(
             "X varies by so much that squares overflow float64: rescale its columns, or take "
@@ -320,13 +372,13 @@ def _measure(
     return GroupMeasure(tuple(labels), np.array(numbers), overall)
 
 
-def _centre(mean: Any, components: Any, X: Floats, weights: Floats) -> Floats:
-    """Return the given centre, the fitted one, or the weighted mean; shape (d,)."""
+def _center(mean: Any, components: Any, X: Floats, weights: Floats) -> Floats:
+    """Return the given center, the fitted one, or the weighted mean; shape (d,)."""
     chosen = getattr(components, "mean_", None) if mean is None else mean
     if chosen is None:
         total = float(np.sum(weights))
         return weights @ X / total if total > 0 else np.zeros(X.shape[1])
-    centre = np.asarray(without_mask(chosen, "mean"), dtype=np.float64).reshape(-1)
-    if centre.size != X.shape[1] or not np.all(np.isfinite(centre)):
+    center = np.asarray(without_mask(chosen, "mean"), dtype=np.float64).reshape(-1)
+    if center.size != X.shape[1] or not np.all(np.isfinite(center)):
         raise ValueError(f"mean must be {X.shape[1]} finite numbers, one for each column of X.")
-    return centre
+    return center
