@@ -167,7 +167,7 @@ def sample_complexity(
     unfair += _ratio(c.deviation**2, c.variance * c.unfair_gap)
     spread = c.variance + V**2
     components = spread / c.component_gap**3
-    share = k * V / epsilon_optimality  # not squared by **, which does not overflow to infinity
+    share = k * V / epsilon_optimality  # squared by a product: ** raises an error on overflow
     components *= _ratio(d * k, delta**2) + share * share
     components += _ratio(c.deviation**2, c.component_gap * spread)
     return SampleComplexity(
@@ -184,7 +184,7 @@ def _accuracy(d: int, columns: int, epsilon: float, delta: float) -> float:
 
 
 def _ratio(above: float, below: float) -> float:
-    """Return a quotient that is 0 for 0 above, and infinite where what is below vanishes."""
+    """Return above / below: 0 if `above` is 0, else infinite if `below` is 0."""
     if above == 0:
         return 0.0
     return above / below if below else inf
