@@ -53,9 +53,9 @@ def minimize_on_stiefel(
 ) -> Minimum:
     """Minimize a function of the column space of V.
 
-    `function` returns value and Euclidean gradient, shape (d, k), at orthonormal V, such as `start`.
-    The iteration stops at ‖grad‖_F ≤ `gradient_tol` or after `max_iter` steps; it remembers `memory`
-    pairs of steps and changes of the gradient.
+    `function` returns value and Euclidean gradient, shape (d, k), at orthonormal V, as `start` is.
+    The iteration stops at ‖grad‖_F ≤ `gradient_tol` or after `max_iter` steps. It remembers
+    `memory` pairs of steps and changes of the gradient.
     """
     V = start
     value, ambient = function(V)
