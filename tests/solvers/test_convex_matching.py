@@ -115,7 +115,7 @@ def test_the_gap_closes_and_the_answer_is_feasible(rng, penalty, n_contrasts, de
     unfair = scipy.linalg.orth(problem.means.T).T
     result = matching_components(problem, unfair, solve, tol=1e-8)
     assert result.converged
-    assert result.certificate["duality_gap"] <= 1e-8
+    assert result.certificate.duality_gap <= 1e-8
     inner = problem.without(unfair)[0] if delta == 0 else problem
     P = solve(inner).P
     shares = np.linalg.eigvalsh(P)
@@ -152,14 +152,14 @@ def test_without_penalty_it_is_pca_of_the_complement(rng):
     basis = scipy.linalg.null_space(problem.means)
     lead = basis @ np.linalg.eigh(basis.T @ problem.objective @ basis)[1][:, -2:]
     np.testing.assert_allclose(result.components.T @ result.components, lead @ lead.T, atol=1e-6)
-    np.testing.assert_allclose(result.certificate["eigenvalues"][:3], [1, 1, 0], atol=1e-6)
+    np.testing.assert_allclose(result.certificate.eigenvalues[:3], [1, 1, 0], atol=1e-6)
 
 
 def test_a_heavy_penalty_spreads_over_all_directions(rng):
     """With μ → ∞ only the penalty counts, and mass is shared out instead of rounded."""
     problem = programme(rng, mu=100.0, k=2)
     result = matching_components(problem, scipy.linalg.orth(problem.means.T).T, solve, tol=1e-6)
-    assert result.certificate["eigenvalues"].max() < 0.8
+    assert result.certificate.eigenvalues.max() < 0.8
 
 
 def test_all_directions_asked_for(rng):

@@ -1,12 +1,14 @@
-"""What every estimator here shares: a linear map with names, from checked input.
+"""What every estimator shares: one way to fit, and a linear map with names.
 
-An estimator's ``fit`` tells its story in four verbs: validate, summarise, solve, store.
+To fit is to check parameters, read rows, summarize them, solve, and store the answer. A method
+writes the hooks `_summarize` (where its family's does not serve) and `_solve`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, ClassVar, Self
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +20,29 @@ from fairpca.data.array_library import to_numpy
 from fairpca.data.dask_input import dask_meta, is_dask
 from fairpca.data.groups import level_array
 from fairpca.data.matrix import as_matrix
-from fairpca.data.transaction import all_or_nothing
-from fairpca.estimators.checked_input import CheckedInput, CheckedRows
+from fairpca.data.transaction import all_or_nothing, fits_anew
+from fairpca.estimators.checked_input import CheckedInput, CheckedRows, RowFacts, dtype_of
+from fairpca.estimators.parameters import (
+    CRITERIA,
+    check_choice,
+    check_group_handling,
+    check_n_components,
+)
 from fairpca.estimators.projection import AffineMap, RowMap
+from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 from fairpca.summaries.base import Floats
+from fairpca.summaries.partitions import PartitionedRows
 
 __all__ = [
     "CheckedRows",
     "LinearProjection",
+    "RowFacts",
+    "SameRows",
     "as_generator",
     "deterministic_signs",
     "dtype_of",
+    "fit_settings",
+    "fitted_projection",
     "in_precision",
 ]
 
@@ -41,14 +55,124 @@ class LinearProjection(
 ):
     """Base of estimators whose `transform` is ``(X - mean_) @ components_.T``.
 
-    Subclasses call `_validate`, then `_store`. Constructor parameters used here where a subclass
-    has them: `n_components`, `criterion`, `pos_label`, `combine_attributes`, `missing_groups`.
+    A subclass defines `_summarize` and `_solve`, and where it has parameters or facts of its own
+    `_check_parameters`, `_takes_dask`, `_needs_groups`, `_shared_key`. Constructor parameters used
+    here: `n_components`, `combine_attributes`, `missing_groups`; where a subclass has them,
+    `criterion`, `pos_label`, `n_unfair` and `strength`.
     """
 
     _row_arrays: ClassVar[tuple[tuple[str, int], ...]] = (("components_", 2), ("mean_", 1))
     """Fitted arrays, and their dimensions, whose last axis is the columns of X."""
     components_: NDArray[Any]
     mean_: NDArray[Any]
+
+    n_components: int | float | None
+    combine_attributes: str
+    missing_groups: str
+
+    @fits_anew
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Fit the components.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix or Dask collection of shape (n_samples, n_features)
+            The data, numeric and finite. Never written to. Of Dask, arrays, frames, and lists of
+            delayed ``(X, labels[, weights[, y]])`` parts, by methods that can.
+        y : array-like of shape (n_samples,), default=None
+            Labels; used by label-conditional criteria only, ignored by estimators without any.
+        sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)
+            Each row's group, per attribute. Labels may be anything; integers are labels too.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, which act as repetitions do. Only their ratios matter, but for
+            the n − 1 of covariances of groups, where whole weights count repetitions; the n − 1
+            of `explained_variance_` counts rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If groups are missing or there is only one, X is not numeric or not finite, lengths
+            differ, or there are fewer directions than components asked for.
+        TypeError
+            If X is a Dask collection and the method needs all rows in memory.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If an iteration ended early.
+        """
+        return self._fit_sharing({}, X, y, sensitive_features, sample_weight)
+
+    def _fit_sharing(
+        self,
+        known: dict[Hashable, Any],
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+    ) -> Self:
+        """Fit; `known` holds, by `_shared_key`, summaries of the same rows made before."""
+        self._check_all_parameters()
+        rows = self._read(X, y, sensitive_features, sample_weight)
+        key = self._shared_key(rows)
+        summary = known.get(key)
+        if summary is None:
+            summary = self._summarize(rows)
+            if key is not None:
+                known[key] = summary
+        return self._store_fit(summary, self._solve(summary))
+
+    @fits_anew
+    def _fit_same_rows(self, rows: SameRows) -> Self:
+        return self._fit_sharing(rows.known, rows.X, rows.y, **rows.labels)
+
+    @abstractmethod
+    def _summarize(self, rows: Any) -> Any:
+        """Return a summary of `CheckedRows`, or of `PartitionedRows` where `_takes_dask`.
+
+        Its attribute `facts` holds the `RowFacts`. It must not depend on parameters that
+        `_shared_key` leaves out.
+        """
+
+    @abstractmethod
+    def _solve(self, seen: Any) -> dict[str, Any]:
+        """Return the fitted attributes by name: those of `fitted_projection`, and the method's."""
+
+    def _shared_key(self, rows: CheckedRows | PartitionedRows) -> Hashable:
+        """Return what settings must agree in to use one summary of the same rows; None for none."""
+        return None
+
+    def _store_fit(self, seen: Summary, fitted: dict[str, Any]) -> Self:
+        """Set the fitted attributes, the answer's and those that are known of the rows."""
+        self.__dict__.update(fitted)
+        return self._store_facts(seen.facts)
+
+    def _store_facts(self, facts: RowFacts) -> Self:
+        self.groups_ = {name: level_array(levels) for name, (levels, _) in facts.groups.items()}
+        self.group_counts_ = {name: counts for name, (_, counts) in facts.groups.items()}
+        self.n_samples_seen_ = facts.n_rows
+        return self
+
+    def _check_all_parameters(self) -> None:
+        check_n_components(self.n_components)
+        check_group_handling(self)
+        if hasattr(self, "criterion"):
+            check_choice("criterion", self.criterion, CRITERIA)
+        self._check_parameters()
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError for a parameter of the subclass that is out of range."""
 
     @all_or_nothing
     def fit_transform(
@@ -128,24 +252,6 @@ class LinearProjection(
         self._check_width(Z)
         return affine.apply(Z)
 
-    def _fit_sharing(
-        self,
-        read: dict[Hashable, Any],
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any,
-        sample_weight: Any,
-    ) -> Self:
-        """Fit as `fit`, one of several settings of one estimator to the same rows in memory.
-
-        `read` starts empty; a subclass keeps in it what other settings can use again.
-        """
-        fitted: Self = self.fit(
-            X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
-        )
-        return fitted
-
     def _axes(self) -> NDArray[Any]:
         """Return the directions of the original space that unit coordinates stand for."""
         return self.components_
@@ -192,33 +298,35 @@ class LinearProjection(
         """Say which parameter of its own would leave more directions; nothing where none would."""
         return ""
 
+    def _ways(self, facts: RowFacts) -> str:
+        """Say what would leave more directions, of what applies."""
+        return ways_to_keep_more(
+            (len(levels) for levels, _ in facts.groups.values()),
+            n_unfair=getattr(self, "n_unfair", 0),
+            strength=hasattr(self, "strength"),
+            own=self._way(),
+        )
+
+    def _wanted(self, facts: RowFacts, removed: int) -> tuple[int | float | None, int]:
+        """Return `n_components` and how many directions are left, once these are enough."""
+        n, d = facts.n_rows, facts.n_features
+        limit = min(n, d)
+        n_components = check_n_components(self.n_components)
+        check_enough_directions(
+            n_components,
+            limit - removed,
+            removed,
+            f"X has n_samples={n} and n_features={d}, so at most {limit} directions",
+            self._ways(facts),
+        )
+        return n_components, limit - removed
+
     def _store(
         self, rows: CheckedRows, components: Floats, mean: Floats, variances: Floats, total: float
     ) -> Self:
-        """Set the fitted attributes that all estimators share.
-
-        Parameters
-        ----------
-        rows : CheckedRows
-            What was fitted.
-        components : ndarray of shape (n_components, n_features)
-            Orthonormal rows.
-        mean : ndarray of shape (n_features,)
-            Units of X.
-        variances : ndarray of shape (n_components,)
-            Variance along each component, squared units of X.
-        total : float
-            Variance of all columns together.
-        """
-        self._store_projection(components, mean, variances, total, dtype_of(rows.X))
-        return self._store_groups(rows)
-
-    def _store_groups(self, rows: CheckedRows) -> Self:
-        """Set what is known of the rows and their groups."""
-        self.groups_ = {a.name: level_array(a.levels) for a in rows.groups.attributes}
-        self.group_counts_ = {a.name: a.counts for a in rows.groups.attributes}
-        self.n_samples_seen_ = int(rows.X.shape[0])
-        return self
+        facts = RowFacts.of(rows)
+        self._store_projection(components, mean, variances, total, facts.dtype)
+        return self._store_facts(facts)
 
     def _store_projection(
         self,
@@ -228,20 +336,117 @@ class LinearProjection(
         total: float,
         dtype: type[np.floating[Any]],
     ) -> None:
-        """Set what `transform` needs; parameters as in `_store`."""
-        self.components_ = deterministic_signs(components).astype(dtype, copy=False)
-        self.mean_ = mean.astype(dtype)
-        self.explained_variance_ = in_precision(np.maximum(variances, 0.0), dtype)
-        self.explained_variance_ratio_ = (
-            np.clip(variances / total if total > 0 else 0.0 * variances, 0.0, 1.0)
-        ).astype(dtype)
-        self.n_components_ = len(components)
+        self.__dict__.update(fitted_projection(components, mean, variances, total, dtype))
 
 
-def dtype_of(X: Any) -> type[np.floating[Any]]:
-    """Return the precision of results for such data: float32 for float32, else float64."""
-    single = X.dtype == np.float32 or str(X.dtype).rpartition(".")[2] == "float32"
-    return np.float32 if single else np.float64
+class Summary(Protocol):
+    """What `_summarize` returns: in the least what is known of the rows."""
+
+    @property
+    def facts(self) -> RowFacts:
+        """What is known of all rows."""
+
+
+E = TypeVar("E")
+
+
+class SameRows:
+    """Rows that several estimators, or several settings of one, are fitted to.
+
+    What one of them has read off the rows, the others use again, where they can. The answers are
+    those of `fit`.
+
+    Parameters
+    ----------
+    X, y, sensitive_features, sample_weight
+        As of ``fit``. They must not be changed in between.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpca import MomentMatchingPCA
+    >>> rng = np.random.default_rng(0)
+    >>> rows = SameRows(rng.normal(size=(60, 5)), sensitive_features=np.arange(60) % 2)
+    >>> models = [rows.fit(MomentMatchingPCA(2, n_unfair=m)) for m in (2, 1)]
+    >>> [len(model.unfair_subspace_) for model in models]
+    [3, 2]
+    """
+
+    def __init__(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> None:
+        self.X, self.y = X, y
+        self.labels = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        self.known: dict[Hashable, Any] = {}
+
+    def fit(self, estimator: E) -> E:
+        """Fit an estimator, and return it."""
+        share = getattr(estimator, "_fit_same_rows", None)
+        if share is None:
+            given = {name: value for name, value in self.labels.items() if value is not None}
+            estimator.fit(self.X, self.y, **given)  # type: ignore[attr-defined]
+        else:
+            share(self)
+        return estimator
+
+
+def fit_settings(
+    estimators: Iterable[E],
+    X: Any,
+    y: Any = None,
+    *,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+) -> list[E]:
+    """Fit estimators to the same rows, which are read once where they can share that.
+
+    Parameters
+    ----------
+    estimators : iterable of estimators
+        For example clones of one estimator with different parameters. Each is fitted in place, in
+        this order: the one that needs most (components, `n_unfair`) first.
+    X, y, sensitive_features, sample_weight
+        As of ``fit``.
+
+    Returns
+    -------
+    list
+        The fitted estimators.
+    """
+    rows = SameRows(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+    return [rows.fit(estimator) for estimator in estimators]
+
+
+def fitted_projection(
+    components: NDArray[Any],
+    mean: Floats,
+    variances: Floats,
+    total: float,
+    dtype: type[np.floating[Any]],
+) -> dict[str, Any]:
+    """Return the fitted attributes that `transform` needs, and the variances.
+
+    Parameters
+    ----------
+    components : ndarray of shape (n_components, n_features)
+        Rows, in the columns of X.
+    mean : ndarray of shape (n_features,)
+        Units of X.
+    variances : ndarray of shape (n_components,)
+        Variance along each component, squared units of X.
+    total : float
+        Variance of all columns together.
+    dtype : type
+        Precision of the result.
+    """
+    share = variances / total if total > 0 else 0.0 * variances
+    return {
+        "components_": deterministic_signs(components).astype(dtype, copy=False),
+        "mean_": mean.astype(dtype),
+        "explained_variance_": in_precision(np.maximum(variances, 0.0), dtype),
+        "explained_variance_ratio_": np.clip(share, 0.0, 1.0).astype(dtype),
+        "n_components_": len(components),
+    }
 
 
 def in_precision(values: Floats, dtype: type[np.floating[Any]]) -> NDArray[Any]:

@@ -9,31 +9,32 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.data.matrix import check_no_underflow, explain_nonfinite
-from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.base import CheckedRows, LinearProjection, as_generator
-from fairpca.estimators.families.matching_setup import MatchingSetup
-from fairpca.estimators.parameters import (
-    check_choice,
-    check_group_handling,
-    check_n_components,
-    check_positive_count,
-    is_count,
+from fairpca.estimators.base import (
+    CheckedRows,
+    RowFacts,
+    as_generator,
+    fit_settings,
+    fitted_projection,
 )
+from fairpca.estimators.families.matching_setup import MatchingSetup, matching_coordinates
+from fairpca.estimators.families.removal import SubspaceRemoval
+from fairpca.estimators.families.summarized import SummarizedRows
+from fairpca.estimators.parameters import check_choice, check_positive_count, is_count
 from fairpca.solvers.distribution.bandwidth import resolve_kernel
 from fairpca.solvers.distribution.kernels import KERNELS
-from fairpca.solvers.distribution.match import MatchingOptions, match
+from fairpca.solvers.distribution.match import MatchingCertificate, MatchingOptions, match
 from fairpca.solvers.distribution.problem import Start
-from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
+from fairpca.solvers.result import SolverResult
+from fairpca.summaries.moments import GroupMoments
 
 __all__ = ["DistributionMatchingPCA"]
 
-_SOLVERS = ("auto", "newton", "repms")
-_APPROXIMATIONS = ("auto", "none", "random_features")
+_ANSWER = "answer for the last, looser bound"
+_HISTORY = ("value", "mmd_squared", "penalty", "gradient_norm", "distance")
 
 
-class DistributionMatchingPCA(LinearProjection):
+class DistributionMatchingPCA(SubspaceRemoval):
     """PCA among subspaces in which the groups' distributions nearly agree.
 
     Maximises tr(V Σ Vᵀ) over k orthonormal rows V subject to MMD²(V) ≤ `tol`, where MMD² is the
@@ -192,47 +193,7 @@ class DistributionMatchingPCA(LinearProjection):
         self.missing_groups = missing_groups
         self.random_state = random_state
 
-    @fits_anew
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
-    ) -> Self:
-        """Fit the components.
-
-        Parameters
-        ----------
-        X : array-like, frame or sparse matrix of shape (n_samples, n_features)
-            The data, numeric and finite. Never written to.
-        y : array-like of shape (n_samples,), default=None
-            Labels; used by label-conditional criteria only.
-        sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)
-            Each row's group, per attribute. Labels may be anything; integers are labels too.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If groups are missing or there is only one, X is not numeric or not finite, lengths
-            differ, or more components are asked for than directions without mean difference exist.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If no subspace with MMD² ≤ `tol` was found, or the search ended early.
-        """
-        self._check_parameters()
-        rows = self._validate(X, y, sensitive_features, sample_weight)
-        self._fit_setup(rows, self._summarise(rows), ())
-        return self
+    _takes_dask = False
 
     def tolerance_path(
         self,
@@ -259,70 +220,16 @@ class DistributionMatchingPCA(LinearProjection):
         list of DistributionMatchingPCA
             Fitted copies by descending `tol`; this estimator is left as it is.
         """
-        read: dict[Hashable, Any] = {}
-        return [
-            clone(self)
-            .set_params(tol=tol)
-            ._fit_sharing(
-                read, X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
-            )
-            for tol in sorted({float(tol) for tol in tols}, reverse=True)
-        ]
-
-    def _fit_sharing(
-        self,
-        read: dict[Hashable, Any],
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any,
-        sample_weight: Any,
-    ) -> Self:
-        self._check_parameters()
-        rows = self._validate(X, y, sensitive_features, sample_weight)
-        key = repr(sorted((self.get_params() | {"tol": None}).items()))
-        setup, known = read.get(key, (None, ()))
-        setup = self._summarise(rows) if setup is None else setup
-        read[key] = setup, self._fit_setup(rows, setup, known)
-        return self
-
-    def _summarise(self, rows: CheckedRows) -> MatchingSetup:
-        setup = MatchingSetup.of(rows)
-        if setup is None:
-            raise ValueError(explain_nonfinite(rows.X, self._names()))
-        check_no_underflow(rows.X, setup.moments.covariance().trace())
-        return setup
-
-    def _fit_setup(
-        self, rows: CheckedRows, setup: MatchingSetup, known: tuple[Start, ...]
-    ) -> tuple[Start, ...]:
-        """Solve and store; return the answer as a start for a stricter bound."""
-        k = self._count(setup, rows)
-        setup = setup.narrowed(k)
-        kernel, self.bandwidth_ = resolve_kernel(self.kernel, self.bandwidth, setup.scores[:, :k])
-        options = MatchingOptions(self.solver, self.approximation, self.max_iter, self.n_init)
-        rng = as_generator(self.random_state)
-        result = match(
-            setup.rows, k, kernel, self.bandwidth_, float(self.tol), rng, options, known=known
+        descending = sorted({float(tol) for tol in tols}, reverse=True)
+        copies = [clone(self).set_params(tol=tol) for tol in descending]
+        return fit_settings(
+            copies, X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
         )
-        V, found = result.components.T, result.certificate
-        self.mmd_squared_ = found.mmd_squared
-        self.converged_, self.reason_, self.n_iter_ = result.converged, result.reason, result.n_iter
-        self.n_evaluations_, self.start_ = found.n_evaluations, found.start
-        names = ("value", "mmd_squared", "penalty", "gradient_norm", "distance")
-        table = np.array(found.history, dtype=np.float64).reshape(-1, len(names))
-        self.history_ = {name: table[:, i] for i, name in enumerate(names)}
-        components, variances = setup.components(V)
-        self._store(rows, components, setup.mean, variances, setup.total)
-        self._warn(found.n_starts)
-        return (Start(f"answer for tol={self.tol:g}", V),)
 
     def _check_parameters(self) -> None:
-        check_n_components(self.n_components)
-        check_choice("solver", self.solver, _SOLVERS)
-        check_choice("approximation", self.approximation, _APPROXIMATIONS)
+        check_choice("solver", self.solver, ("auto", "newton", "repms"))
+        check_choice("approximation", self.approximation, ("auto", "none", "random_features"))
         check_choice("kernel", self.kernel, tuple(KERNELS))
-        check_group_handling(self)
         tol: Any = self.tol
         number = isinstance(tol, int | float | np.number) and not isinstance(tol, bool)
         if not number or not 0 < tol < np.inf:
@@ -333,33 +240,58 @@ class DistributionMatchingPCA(LinearProjection):
                 f"n_init must be 'auto' or a whole number of at least 0; got {self.n_init!r}."
             )
 
-    def _count(self, setup: MatchingSetup, rows: CheckedRows) -> int:
-        n_components = check_n_components(self.n_components)
-        n, d = rows.X.shape
-        removed = setup.n_mean
-        available = min(n, d) - removed
-        check_enough_directions(
-            n_components,
-            available,
-            removed,
-            f"X has n_samples={n} and n_features={d}, so at most {min(n, d)} directions",
-            ways_to_keep_more(len(attribute.levels) for attribute in rows.groups.attributes),
-        )
-        if isinstance(n_components, int):
-            return n_components
-        return len(setup.subspace(n_components, len(setup.variances)))
+    def _shared_key(self, rows: Any) -> Hashable:
+        return repr(sorted((self.get_params() | {"tol": None}).items()))
 
-    def _warn(self, n_starts: int) -> None:
-        if self.converged_:
-            return
-        share = 100.0 * float(np.sum(self.explained_variance_ratio_))
-        reached = f"MMD² = {self.mmd_squared_:.4g} with {share:.2f} % of the variance"
-        starts = f"{n_starts} start{'s' if n_starts > 1 else ''}"
+    def _summarize(self, rows: CheckedRows) -> MatchingSetup:  # type: ignore[override]
+        X, coordinates = matching_coordinates(rows.X)
+        moments = GroupMoments.from_rows(X, rows.groups, rows.sample_weight, stratum=rows.stratum)
+        seen = self._checked(rows, SummarizedRows(RowFacts.of(rows), moments, coordinates))
+        setup = MatchingSetup.of(rows, X, seen, self._contrasts(seen))
+        wanted, _ = self._wanted(setup.facts, setup.n_mean)
+        if not isinstance(wanted, int):
+            wanted = len(setup.subspace(wanted, len(setup.variances)))
+        return setup.narrowed(wanted)
+
+    def _solve(self, seen: MatchingSetup) -> dict[str, Any]:
+        kernel, sigma = resolve_kernel(self.kernel, self.bandwidth, seen.scores[:, : seen.k])
+        result = match(
+            seen.matching_rows,
+            seen.k,
+            kernel,
+            sigma,
+            float(self.tol),
+            as_generator(self.random_state),
+            MatchingOptions(self.solver, self.approximation, self.max_iter, self.n_init),
+            known=seen.known.get(_ANSWER, ()),
+        )
+        V, found = result.components.T, result.certificate
+        seen.known[_ANSWER] = (Start(f"answer for tol={self.tol:g}", V),)
+        components, variances = seen.components(V)
+        if not result.converged:
+            self._warn(result, float(np.sum(variances) / (seen.total or 1.0)))
+        history = np.array(found.history, dtype=np.float64).reshape(-1, len(_HISTORY))
+        return {
+            **fitted_projection(components, seen.mean, variances, seen.total, seen.facts.dtype),
+            "bandwidth_": sigma,
+            "mmd_squared_": found.mmd_squared,
+            "converged_": result.converged,
+            "reason_": result.reason,
+            "n_iter_": result.n_iter,
+            "n_evaluations_": found.n_evaluations,
+            "start_": found.start,
+            "history_": dict(zip(_HISTORY, history.T, strict=True)),
+        }
+
+    def _warn(self, result: SolverResult[MatchingCertificate], share: float) -> None:
+        found, tol = result.certificate, self.tol
+        reached = f"MMD² = {found.mmd_squared:.4g} with {100.0 * share:.2f} % of the variance"
+        starts = f"{found.n_starts} start{'s' if found.n_starts > 1 else ''}"
         text = (
-            f"stopped early ({self.reason_}) at a feasible subspace: {reached}, tol={self.tol:g}. "
+            f"stopped early ({result.reason}) at a feasible subspace: {reached}, tol={tol:g}. "
             "Raise max_iter to look further."
-            if self.mmd_squared_ <= self.tol
-            else f"no subspace with MMD² <= tol={self.tol:g} was found from {starts}; the least is "
-            f"{reached} ({self.reason_}). Raise tol, ask for fewer components, or raise n_init."
+            if found.mmd_squared <= tol
+            else f"no subspace with MMD² <= tol={tol:g} was found from {starts}; the least is "
+            f"{reached} ({result.reason}). Raise tol, ask for fewer components, or raise n_init."
         )
         warn_caller(f"{type(self).__name__}: {text}", ConvergenceWarning)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 
+from fairpca.data.checked_rows import numeric_matrix
 from fairpca.data.dask_input import dask_module, is_dask_frame
-from fairpca.data.matrix import as_matrix, explain_nonfinite
+from fairpca.data.matrix import explain_nonfinite
 
 __all__ = ["AffineMap", "RowMap"]
 
@@ -127,14 +127,7 @@ def _result_type(dtype: Any) -> Any:
 
 
 def _map_block(rows: Any, row_map: RowMap) -> NDArray[Any]:
-    X = check_array(
-        as_matrix(rows, user=row_map.user, sparse=True),
-        accept_sparse="csr",
-        dtype="numeric",
-        ensure_all_finite=False,
-        ensure_min_samples=0,
-    )
-    return row_map.apply(X)
+    return row_map.apply(numeric_matrix(rows, row_map.user))
 
 
 def _map_frame(frame: Any, row_map: RowMap) -> Any:

@@ -155,7 +155,7 @@ class WorstGroupPCA(BalancedProjection):
                 f"{self.loss!r}. Use solver='auto'."
             )
 
-    def _components(self, problem: GroupGrams, n_components: int) -> Floats:
+    def _components(self, problem: GroupGrams, n_components: int) -> tuple[Floats, dict[str, Any]]:
         if self.loss == "nash":
             _check_variance(problem)
         moments = problem.grams / problem.weights[:, None, None]
@@ -164,12 +164,13 @@ class WorstGroupPCA(BalancedProjection):
             known["plain"] = leading_eigenpairs(np.sum(problem.grams, axis=0), n_components)[1]
         result: SolverResult[Any] = _SOLVERS[self.solver](moments, n_components, self.loss, **known)
         warn_unless_optimal(self, self.solver, result)
-        self.group_losses_ = np.asarray(result.certificate["group_losses"])
-        self.group_weights_ = np.asarray(result.certificate["group_weights"])
-        self.duality_gap_ = float(result.certificate["duality_gap"])
-        self.certified_ = bool(result.certificate["certified"])
-        self.n_iter_ = result.n_iter
-        return result.components
+        return result.components, {
+            "group_losses_": np.asarray(result.certificate["group_losses"]),
+            "group_weights_": np.asarray(result.certificate["group_weights"]),
+            "duality_gap_": float(result.certificate["duality_gap"]),
+            "certified_": bool(result.certificate["certified"]),
+            "n_iter_": result.n_iter,
+        }
 
 
 def _check_variance(problem: GroupGrams) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpca.data.checked_rows import RowRules
 from fairpca.data.dask_input import Block
 from fairpca.summaries.base import CellId, CellKey, Floats, GroupSummary, cell_id, split_into_cells
 from fairpca.summaries.blocks import centered_blocks
 from fairpca.summaries.partitions import (
-    BlockRules,
     PartitionedRows,
     Tally,
     check_block,
@@ -53,7 +53,7 @@ class DistributedRows(GroupSummary):
     @classmethod
     def over(cls, rows: PartitionedRows) -> tuple[Tally, DistributedRows]:
         """Read first moments and column variances; also return the rows' counts."""
-        tally, first = rows.summarise(GroupSketch.empty(rows.rules.n_features, rank=0))
+        tally, first = rows.summarize(GroupSketch.empty(rows.n_features, rank=0))
         return tally, cls(
             first.attributes,
             first.keys,
@@ -92,7 +92,7 @@ class DistributedRows(GroupSummary):
 
 def _product(
     block: Block,
-    rules: BlockRules,
+    rules: RowRules,
     number: int,
     origin: Floats,
     shadows: dict[CellId, tuple[float, Floats]],

@@ -9,14 +9,11 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import has_fit_parameter
 
-from fairpca.estimators.families.removal import Summary
-from fairpca.estimators.families.row_erasure import RowErasure, column_spread
+from fairpca.estimators.families.row_erasure import ErasureProblem, RowErasure
 from fairpca.estimators.parameters import is_count
 from fairpca.solvers.erasure.classifiers import Concept, logistic_reader
 from fairpca.solvers.erasure.inlp import nullspace_projection
 from fairpca.solvers.result import SolverResult
-from fairpca.summaries.base import Floats
-from fairpca.summaries.contrasts import Contrast
 
 __all__ = ["INLP"]
 
@@ -153,22 +150,21 @@ class INLP(RowErasure):
                 f"fit takes sample_weight; got {self.classifier!r}."
             )
 
-    def _erase(
-        self, X: Floats, concepts: list[Concept], summary: Summary, contrasts: list[Contrast]
-    ) -> SolverResult[Any]:
+    def _erase(self, problem: ErasureProblem) -> tuple[SolverResult[Any], dict[str, Any]]:
+        X, concepts = problem.X, problem.concepts
+        assert X is not None  # noqa: S101 - set by `_summarize`
         given = not isinstance(self.classifier, str)
         result = nullspace_projection(
             X,
-            concepts,
+            list(concepts),
             lambda concept: self._reader(X.shape[1], concept),
-            spread=column_spread(summary),
+            spread=problem.column_spread,
             n_iterations=int(self.n_iterations),
             tol=float(self.tol),
-            weight=float(summary.moments.weights.sum()) if given else 1.0,
+            weight=float(problem.moments.weights.sum()) if given else 1.0,
         )
         table = np.asarray(result.certificate["history"])
-        self.history_ = {c.name: table[:, i] for i, c in enumerate(concepts)}
-        return result
+        return result, {"history_": {c.name: table[:, i] for i, c in enumerate(concepts)}}
 
     def _reader(self, n_features: int, concept: Concept) -> Any:
         if self.classifier == "logistic":

@@ -107,13 +107,14 @@ class MaxMinVariancePCA(BalancedProjection):
         check_positive_count("max_iter", self.max_iter)
         check_tolerance(self.tol)
 
-    def _components(self, problem: GroupGrams, n_components: int) -> Floats:
+    def _components(self, problem: GroupGrams, n_components: int) -> tuple[Floats, dict[str, Any]]:
         moments = problem.grams / problem.weights[:, None, None]
         result: SolverResult[Any] = _SOLVERS[self.solver](
             moments, n_components, max_iter=int(self.max_iter), tol=float(self.tol)
         )
         warn_unless_converged(self, result)
-        self.least_variance_ = result.objective
-        self.converged_ = result.converged
-        self.n_iter_ = result.n_iter
-        return result.components
+        return result.components, {
+            "least_variance_": result.objective,
+            "converged_": result.converged,
+            "n_iter_": result.n_iter,
+        }

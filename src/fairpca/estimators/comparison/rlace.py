@@ -6,18 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairpca.estimators.families.removal import Summary
-from fairpca.estimators.families.row_erasure import (
-    RowErasure,
-    column_spread,
-    mean_differences,
-)
+from fairpca.estimators.families.row_erasure import ErasureProblem, RowErasure
 from fairpca.estimators.parameters import check_positive_count, check_tolerance
-from fairpca.solvers.erasure.classifiers import Concept
 from fairpca.solvers.erasure.rlace import adversarial_erasure
 from fairpca.solvers.result import SolverResult
-from fairpca.summaries.base import Floats
-from fairpca.summaries.contrasts import Contrast
 
 __all__ = ["RLACE"]
 
@@ -150,27 +142,27 @@ class RLACE(RowErasure):
         check_tolerance(self.tol)
         check_tolerance(self.penalty, "penalty")
 
-    def _erase(
-        self, X: Floats, concepts: list[Concept], summary: Summary, contrasts: list[Contrast]
-    ) -> SolverResult[Any]:
+    def _erase(self, problem: ErasureProblem) -> tuple[SolverResult[Any], dict[str, Any]]:
+        assert problem.X is not None  # noqa: S101 - set by `_summarize`
         result = adversarial_erasure(
-            X,
-            concepts,
-            mean_differences(summary, contrasts),
+            problem.X,
+            list(problem.concepts),
+            self._mean_differences(problem),
             None if self.rank is None else int(self.rank),
-            scale=float(np.sqrt(np.mean(column_spread(summary) ** 2))),
+            scale=float(np.sqrt(np.mean(problem.column_spread**2))),
             penalty=float(self.penalty),
             max_iter=int(self.max_iter),
             tol=float(self.tol),
         )
         found = result.certificate
         accuracies = np.asarray(found["accuracies"]).tolist()
-        self.adversary_accuracy_ = {
-            c.name: accuracy for c, accuracy in zip(concepts, accuracies, strict=True)
-        }
-        self.optimality_gap_ = float(np.asarray(found["optimality_gap"]))
-        self.relaxation_gap_ = float(np.asarray(found["relaxation_gap"]))
         table = np.asarray(found["history"])
         names = ("penalty", "value", "fraction")
-        self.history_ = {name: table[:, i] for i, name in enumerate(names)}
-        return result
+        return result, {
+            "adversary_accuracy_": {
+                c.name: accuracy for c, accuracy in zip(problem.concepts, accuracies, strict=True)
+            },
+            "optimality_gap_": float(np.asarray(found["optimality_gap"])),
+            "relaxation_gap_": float(np.asarray(found["relaxation_gap"])),
+            "history_": {name: table[:, i] for i, name in enumerate(names)},
+        }

@@ -8,113 +8,98 @@ the data's own principal axes: the covariance is diagonal there, and empty direc
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from fairpca.estimators.base import CheckedRows
+from fairpca.estimators.families.summarized import SummarizedRows
 from fairpca.solvers.distribution.gradient import merge_equal_rows
 from fairpca.solvers.distribution.match import MatchingRows
 from fairpca.solvers.distribution.value import group_contrasts
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
 from fairpca.summaries.base import Floats
-from fairpca.summaries.contrasts import Contrast, one_versus_rest
-from fairpca.summaries.moments import GroupMoments
-from fairpca.summaries.rows import row_space
+from fairpca.summaries.contrasts import Contrast
+from fairpca.summaries.coordinates import Coordinates, row_space
 
-__all__ = ["MatchingSetup"]
+__all__ = ["MatchingSetup", "matching_coordinates"]
 
 _EMPTY = 1e-12
 """Share of the variance of the columns an axis is made of, up to which its own variance counts as
 rounding. Larger: more axes are treated as empty."""
 
 
-@dataclass(frozen=True, eq=False)
-class MatchingSetup:
-    """Everything about the rows that does not depend on kernel and tolerance.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MatchingSetup(SummarizedRows):
+    """Rows along principal axes: everything that does not depend on kernel and tolerance.
 
-    `moments` are those of the rows, or of their coordinates in their own span where data are wide,
-    which `lift` (n_features, n_coordinates) leads back from. `axes` are the principal axes, as
-    columns, with `variances` (squared units of X, descending) and the rows' `scores` along them.
-    Weighted by `row_shares`, sums of squares are variances (n − 1 in the denominator). For each
-    stratum, `strata` has the distinct rows along the axes and their signed weights.
+    `axes` are the principal axes of the summary's coordinates, as columns, with `variances`
+    (squared units of X, descending, `total` in all) and the rows' `scores` along them. Weighted by
+    `row_shares`, sums of squares are variances (n − 1 in the denominator). For each stratum,
+    `strata_rows` has the distinct rows along the axes and their signed weights. `k` components are
+    asked for.
     """
 
-    moments: GroupMoments
-    contrasts: list[Contrast]
-    lift: Floats | None
-    mean: Floats
+    contrasts: tuple[Contrast, ...]
     axes: Floats
     variances: Floats
     scores: Floats
     row_shares: Floats
-    strata: list[tuple[Floats, Floats]]
+    strata_rows: tuple[tuple[Floats, Floats], ...]
     total: float
+    k: int = 0
 
     @classmethod
-    def of(cls, rows: CheckedRows) -> MatchingSetup | None:
-        """Return the setup, or None if the rows are not finite."""
-        n, d = rows.X.shape
-        lift, origin = None, np.zeros(d)
-        if d > n:
-            X, lift, origin = row_space(rows.X)
-        else:
-            X = rows.X.toarray() if scipy.sparse.issparse(rows.X) else rows.X
-        moments = GroupMoments.from_rows(X, rows.groups, rows.sample_weight, stratum=rows.stratum)
-        if not moments.is_finite():
-            return None
-        contrasts = one_versus_rest(
-            moments,
-            rows.groups.names,
-            stratum=None if rows.stratum is None else rows.stratum.name,
-            strata=rows.strata,
-        )
-        center = moments.origin + moments.mean(moments.everything)
-        weight = np.ones(n) if rows.sample_weight is None else rows.sample_weight
+    def of(cls, rows: CheckedRows, X: Any, seen: SummarizedRows, contrasts: list[Contrast]) -> Self:
+        """Return the setup of rows whose coordinates are X."""
+        covariance, by_column = seen.moments.covariance(), seen.coordinates.by_column
+        center = seen.moments.origin + seen.moments.mean(seen.moments.everything)
+        n, n_axes = X.shape
         axes = constrained_components(
-            moments.covariance(), X.shape[1], np.zeros((0, X.shape[1])), by_column=lift is None
+            covariance, n_axes, np.zeros((0, n_axes)), by_column=by_column
         ).components.T
         scores = _along(X, center, axes)
+        weight = np.ones(n) if rows.sample_weight is None else rows.sample_weight
         shares = weight / weight.sum() * (n / (n - 1) if n > 1 else 1.0)
         variances = shares @ np.square(scores)
         # Rounding is judged by the columns that an axis is made of: one may be measured in units
         # much larger than another's. Rotated rows have no columns of their own.
-        sizes = np.square(axes).T @ np.diag(moments.covariance().dense())
-        sizes = sizes if lift is None else np.full(len(sizes), variances.max())
+        sizes = np.full(n_axes, variances.max())
+        if by_column:
+            sizes = np.square(axes).T @ np.diag(covariance.dense())
         variances[variances <= _EMPTY * sizes] = 0.0
         order = np.argsort(-variances, kind="stable")
         variances, axes, scores = variances[order], axes[:, order], scores[:, order]
+        signed = _signed_rows(X, rows, weight)
         return cls(
-            moments,
-            contrasts,
-            lift,
-            center if lift is None else origin + lift @ center,
-            axes,
-            variances,
-            scores,
-            shares,
-            [(_along(distinct, center, axes), A) for distinct, A in _signed_rows(X, rows, weight)],
-            float(variances.sum()),
+            **vars(seen),
+            contrasts=tuple(contrasts),
+            axes=axes,
+            variances=variances,
+            scores=scores,
+            row_shares=shares,
+            strata_rows=tuple((_along(distinct, center, axes), A) for distinct, A in signed),
+            total=float(variances.sum()),
         )
-
-    @property
-    def mean_difference(self) -> Floats:
-        """Orthonormal rows spanning the groups' mean differences, in coordinates."""
-        return unfair_subspace(self.moments, self.contrasts)
 
     @property
     def n_mean(self) -> int:
         """Dimension of the mean differences."""
-        return len(self.mean_difference)
+        return len(unfair_subspace(self.moments, self.contrasts))
 
     @property
     def n_contrasts(self) -> int:
         """Contrasts compared."""
         return len(self.contrasts)
 
-    def narrowed(self, k: int) -> MatchingSetup:
+    @property
+    def matching_rows(self) -> MatchingRows:
+        """What the solver needs."""
+        return MatchingRows(self.variances, self.total, self.strata_rows, self)
+
+    def narrowed(self, k: int) -> Self:
         """Return the setup along the axes that k components can use: filled ones and k more."""
         width = min(len(self.variances), int(np.count_nonzero(self.variances)) + k)
         return replace(
@@ -122,13 +107,9 @@ class MatchingSetup:
             axes=self.axes[:, :width],
             variances=self.variances[:width],
             scores=self.scores[:, :width],
-            strata=[(X[:, :width], A) for X, A in self.strata],
+            strata_rows=tuple((X[:, :width], A) for X, A in self.strata_rows),
+            k=k,
         )
-
-    @property
-    def rows(self) -> MatchingRows:
-        """What the solver needs."""
-        return MatchingRows(self.variances, self.total, self.strata, self)
 
     def subspace(self, k: int | float | None, n_axes: int, n_unfair: int = 0) -> Floats:
         """Return moment-matching components; see `MomentMatching.subspace`."""
@@ -138,7 +119,7 @@ class MatchingSetup:
             k,
             unfair,
             max_components=len(self.axes) - len(unfair),
-            by_column=self.lift is None,
+            by_column=self.coordinates.by_column,
         )
         return result.components @ self.axes[:, :n_axes]
 
@@ -148,8 +129,14 @@ class MatchingSetup:
         _, turn = np.linalg.eigh(0.5 * (inside + inside.T))
         V = np.linalg.qr(V @ turn[:, ::-1])[0]
         variances: Floats = self.row_shares @ np.square(self.scores @ V)
-        components = (self.axes @ V).T
-        return components if self.lift is None else components @ self.lift.T, variances
+        return self.coordinates.lift((self.axes @ V).T), variances
+
+
+def matching_coordinates(X: Any) -> tuple[Any, Coordinates]:
+    """Return dense rows: wide ones in their own span, since all principal axes are needed."""
+    if X.shape[1] > X.shape[0]:
+        return row_space(X)
+    return X.toarray() if scipy.sparse.issparse(X) else X, Coordinates()
 
 
 def _along(X: Any, center: Floats, axes: Floats) -> Floats:

@@ -284,7 +284,7 @@ class StreamEstimator(LinearProjection):
         return None
 
     @np.errstate(under="ignore")  # outside of `fit` too: components are worked out when asked for
-    def _solve(self) -> None:
+    def _solve(self) -> None:  # type: ignore[override]
         stream = self._stream
         summary = stream.first if isinstance(stream, NoisyPower) else stream.current()
         check_no_underflow(None, summary.covariance().trace())
@@ -306,13 +306,13 @@ class StreamEstimator(LinearProjection):
             mean = np.zeros_like(mean)
         n = int(summary.counts.sum())
         sample = n / max(1, n - 1)  # n − 1 in the denominator
-        variances = np.asarray(result.certificate["explained_variance"]) * sample
+        variances = result.certificate.explained_variance * sample
         total = summary.covariance(ddof=1).trace()
         self._store_projection(
             result.components, mean, variances, total, np.dtype(self._dtype).type
         )
         self.unfair_subspace_ = unfair.astype(self._dtype)
-        self.constraint_violation_ = result.certificate["constraint_violation"]
+        self.constraint_violation_ = result.certificate.constraint_violation
         levels = {name: summary.levels(name) for name in self._names_seen}
         self.groups_ = {name: level_array(found) for name, found in levels.items()}
         self.group_counts_ = {

@@ -88,8 +88,8 @@ def solve_summary(
 
 def warn_of_rounding(result: SolverResult[Any], removed: int, ways: str) -> None:
     """Warn of components that hold no variance; see `warn_without_variance`."""
-    variances = np.asarray(result.certificate["explained_variance"])
-    empty = int(np.sum(variances <= result.certificate["variance_rounding"]))
+    variances = result.certificate.explained_variance
+    empty = int(np.sum(variances <= result.certificate.variance_rounding))
     warn_without_variance(empty, len(variances), removed, ways)
 
 

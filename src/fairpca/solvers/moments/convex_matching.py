@@ -12,7 +12,7 @@ factorises a system of p² unknowns. Every iterate gives a feasible P, and by we
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.optimize
@@ -23,7 +23,7 @@ from fairpca.solvers.numerics.fantope import nearest_fantope_point
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["matching_components", "solve_by_splitting"]
+__all__ = ["MatchingCertificate", "matching_components", "solve_by_splitting"]
 
 RELAXATION = 1.6
 CHECK_EVERY = 10
@@ -35,13 +35,29 @@ LARGEST_RATIO = 2.0
 """Of the two residuals, before the step is changed."""
 
 
+@dataclass(frozen=True, eq=False)
+class MatchingCertificate:
+    """How far P may be from the optimum, and how close it is to a projection.
+
+    Parameters
+    ----------
+    duality_gap : float
+        Bound less objective of P, as a share of the program's `scale`.
+    eigenvalues : ndarray of shape (p,)
+        Of P, descending, in [0, 1].
+    """
+
+    duality_gap: float
+    eigenvalues: Floats
+
+
 def matching_components(
     programme: MatchingProgramme,
     unfair: Floats,
     solve: Callable[[MatchingProgramme], ProgrammeResult],
     *,
     tol: float,
-) -> SolverResult[Any]:
+) -> SolverResult[MatchingCertificate]:
     """Return the k leading eigenvectors of the programme's optimal P.
 
     Parameters
@@ -57,8 +73,7 @@ def matching_components(
     Returns
     -------
     SolverResult
-        `objective` is that of P. Certificates: ``duality_gap``, as `tol`, and ``eigenvalues`` of P,
-        descending.
+        `objective` is that of P.
     """
     basis = np.eye(len(programme.objective))
     if programme.delta == 0:
@@ -74,7 +89,7 @@ def matching_components(
         n_iter=found.n_iter,
         converged=gap <= tol,
         reason=found.reason,
-        certificate={"duality_gap": gap, "eigenvalues": np.clip(shares[::-1], 0.0, 1.0)},
+        certificate=MatchingCertificate(gap, np.clip(shares[::-1], 0.0, 1.0)),
     )
 
 

@@ -15,12 +15,31 @@ import numpy as np
 from fairpca.solvers.numerics.eigen import dense_eigenpairs, lanczos_eigenpairs, orthonormalize
 from fairpca.summaries.base import Floats, SymmetricForm
 
-__all__ = ["Constrained", "variance_rounding"]
+__all__ = ["Constrained", "ConstrainedCertificate", "variance_rounding"]
 
 _RESOLVED = 1e6
 """An eigenvalue this many times as large as its rounding is right to at least six digits."""
 
 _DENSE_UP_TO = 5000
+
+
+@dataclass(frozen=True, eq=False)
+class ConstrainedCertificate:
+    """How well components keep off the removed subspace U, and the variance each of them holds.
+
+    Parameters
+    ----------
+    constraint_violation : float
+        ‖U Vᵀ‖₂; 0 where U is removed in part only.
+    explained_variance : ndarray of shape (k,)
+        Variance along each component, squared units of X.
+    variance_rounding : ndarray of shape (k,)
+        What rounding of the covariance may add to each of them.
+    """
+
+    constraint_violation: float
+    explained_variance: Floats
+    variance_rounding: Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,12 +15,16 @@ from threadpoolctl import ThreadpoolController
 from fairpca.summaries.base import Floats
 
 __all__ = [
+    "EigenMethod",
     "dense_eigenpairs",
     "lanczos_eigenpairs",
     "off_span",
     "orthonormalize",
     "small_problem_threads",
 ]
+
+EigenMethod = Literal["dense", "lanczos"]
+"""Decompose the matrix, or iterate with products only."""
 
 Which = Literal["largest", "magnitude"]
 

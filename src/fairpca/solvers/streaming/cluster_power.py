@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpca.data.checked_rows import RowRules
 from fairpca.data.dask_input import Block
 from fairpca.solvers.streaming.block_products import BlockProducts
 from fairpca.solvers.streaming.noisy_power import NoisyPower
 from fairpca.summaries.base import CellId, Floats, cell_id, held_bytes, split_into_cells
 from fairpca.summaries.partitions import (
-    BlockRules,
     CellIndex,
     PartitionedRows,
     check_block,
@@ -179,7 +179,7 @@ def _pass(
 
 def _sum_piece(
     block: Block,
-    rules: BlockRules,
+    rules: RowRules,
     number: int,
     jobs: list[_Job],
     empty: GroupSketch | None,
@@ -215,7 +215,7 @@ def _merge_pieces(parts: list[_Piece]) -> _Piece:
     return merged
 
 
-def _find(block: Block, rules: BlockRules, number: int, keys: set[CellId], low: int) -> int | None:
+def _find(block: Block, rules: RowRules, number: int, keys: set[CellId], low: int) -> int | None:
     rows = check_block(block, rules, number, labels_only=True)
     cells = split_into_cells(np.zeros((rows.groups.n_samples, 0)), *rows.arguments[1:])
     wanted = np.array([cell_id(key) in keys for key in cells.keys])[cells.codes[low:]]

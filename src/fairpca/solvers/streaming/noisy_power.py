@@ -18,9 +18,9 @@ from scipy.linalg import get_blas_funcs
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.data.matrix import sum_of_squares
-from fairpca.solvers.moments.moment_matching import rank_floor, span_of_directions
-from fairpca.solvers.numerics.constrained import variance_rounding
+from fairpca.solvers.numerics.constrained import ConstrainedCertificate, variance_rounding
 from fairpca.solvers.numerics.eigen import off_span, orthonormalize
+from fairpca.solvers.numerics.graded import rank_floor, span_of_directions
 from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 from fairpca.solvers.result import SolverResult
 from fairpca.solvers.streaming.block_products import (
@@ -140,7 +140,7 @@ class NoisyPower(PowerState):
         elif self.block_rows > min(self.settings.pca_block_size // 2, self.n_features):
             self._step_components()
 
-    def result(self) -> SolverResult[Any]:
+    def result(self) -> SolverResult[ConstrainedCertificate]:
         """Return the components by descending variance; see `constrained_components`.
 
         `n_iter` counts steps of stage 2.
@@ -159,11 +159,9 @@ class NoisyPower(PowerState):
             n_iter=self.n_blocks,
             converged=self.phase == "ready",
             reason=self.progress(),
-            certificate={
-                "constraint_violation": violation,
-                "explained_variance": values,
-                "variance_rounding": variance_rounding(V.astype(np.float64), spread),
-            },
+            certificate=ConstrainedCertificate(
+                violation, values, variance_rounding(V.astype(np.float64), spread)
+            ),
         )
 
     def _components(self) -> NDArray[Any]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.solvers.moments.moment_matching import Difference
+from fairpca.solvers.numerics.graded import Difference
 from fairpca.solvers.streaming.block_products import BlockProducts
 from fairpca.summaries.base import Floats
 
