@@ -37,47 +37,48 @@ _HISTORY = ("value", "mmd_squared", "penalty", "gradient_norm", "distance")
 class DistributionMatchingPCA(SubspaceRemoval):
     """PCA among subspaces in which the groups' distributions nearly agree.
 
-    Maximises tr(V Σ Vᵀ) over k orthonormal rows V subject to MMD²(V) ≤ `tol`, where MMD² is the
+    Maximizes tr(V Σ Vᵀ) over k orthonormal rows V subject to MMD²(V) ≤ `tol`, where MMD² is the
     squared maximum mean discrepancy (biased, diagonals included) between the groups' projected
-    rows. More than two groups: the sum over pairs; several attributes: the sum over attributes.
-    Unlike matching of moments this sees differences of any kind between the distributions.
+    rows: summed over pairs for more than two groups, and over attributes for several. Unlike moment
+    matching, it detects differences of any kind between the distributions.
 
-    The problem is not convex: the answer is the best of local optima from several starts. Time
+    The problem is not convex: the answer is the best local optimum from several starts. Time
     O(n² k) for a value and gradient, memory O(n d): no n × n matrix is held.
 
     Parameters
     ----------
     n_components : int, float or None, default=2
-        Components to keep. A float in (0, 1) or None stand for as many as mean matching keeps for
-        that share of the variance left, or in all.
+        Components to keep. A float in (0, 1): as many as mean matching needs for that share of the
+        variance it leaves; None: as many as mean matching leaves.
     tol : float, default=1e-3
         τ > 0, the largest MMD² allowed. 1e-3 is loose, 1e-6 strict.
     bandwidth : "median", float or sequence of float, default="median"
         σ of the kernel, units of X. "median": √(median squared distance / 2) of the rows projected
-        on as many principal components (weights do not count there). Several numbers: the mean of
-        Gaussian kernels.
+        onto the first `n_components` principal components. `sample_weight` does not count in this
+        median: every row of positive weight counts once. Several numbers: the mean of Gaussian
+        kernels of these bandwidths.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
         Compare groups over all rows, over rows of positive label, or within each label (values
         added up). The last two need y. The variance kept is always that of all rows.
     solver : {"auto", "newton", "repms"}, default="auto"
-        "newton", also meant by "auto", solves quadratic models of variance and MMD², which also
-        works where MMD² is tiny; beyond 1,000 unknowns k(d − k) each model takes in a part of the
-        directions. "repms" is the published exact-penalty method with quasi-Newton steps, from
-        principal components.
+        "newton" (and "auto") solves quadratic models of variance and MMD², which also works where
+        MMD² is tiny; with more than 1,000 unknowns k(d − k), each model covers a part of the
+        directions. "repms" is the published exact-penalty method with quasi-Newton steps, started
+        from principal components (and, with a number for `n_init`, from all other starts).
     approximation : {"auto", "none", "random_features"}, default="auto"
         "random_features" searches on a surrogate of 1,024 random features and finishes with exact
         values and gradients; "none" is exact throughout. "auto" approximates beyond 4,096 distinct
         rows. `mmd_squared_` is exact either way.
     max_iter : int, default=100
-        Outer iterations of one run: subproblems of "repms", or three steps each of "newton".
+        Most outer iterations of one run: a subproblem each for "repms", three steps for "newton".
     n_init : int or "auto", default="auto"
-        Random starts beside principal components and moment-matching ones. "auto" allows more
-        where they are cheap. The search ends early when two starts agree on the best answer; under
-        a strict bound they seldom do, and moves away from the best answer are made until 200
-        evaluations a random start are used up ("auto": 1,600 in all). More of them, such as
-        n_init=30, keep somewhat more variance.
+        Random starts, tried after principal components and moment-matching subspaces. "auto": the
+        cheaper an evaluation, the more, from 1 to 20. The search ends early when two starts agree
+        on the best answer. Under a strict bound they seldom do; then random moves from the best
+        answer are tried until 200 evaluations per random start are used up ("auto": 1,600 in all).
+        A larger number, such as n_init=30, keeps somewhat more variance.
     kernel : {"rbf", "laplacian", "energy"}, default="rbf"
-        Kernel of the MMD; "energy" makes it the energy distance, in units of σ. The last two are
+        Kernel of the MMD; "energy" makes it the energy distance divided by σ. The last two are
         smoothed at zero distance.
     pos_label : object, default=None
         The positive label of y; needed unless labels are 0/1, -1/1 or booleans.
@@ -128,18 +129,18 @@ class DistributionMatchingPCA(SubspaceRemoval):
 
     Notes
     -----
-    **What stays unprotected.** MMD² ≤ τ is reached on the training rows. New rows of the same
-    population differ by sampling error, about 1/n₁ + 1/n₂: a much smaller `tol` buys nothing there
-    and costs variance. A reader who looks at scales far below or above σ may still see what this
-    kernel does not: measure :func:`fairpca.metrics.attribute_leakage`.
+    **What stays unprotected.** MMD² ≤ τ holds on the training rows. On new rows of the same
+    population MMD² differs by sampling error, about 1/n₁ + 1/n₂: a much smaller `tol` gains nothing
+    there and costs variance. A classifier that works at scales far below or above σ may still find
+    differences that this kernel does not: measure :func:`fairpca.metrics.attribute_leakage`.
 
     Mean matching (:class:`fairpca.MomentMatchingPCA`) is always one of the starts, so the answer
     is never worse: it keeps at least that variance if mean matching is feasible, and has no larger
     MMD² if nothing feasible is found.
 
     **The published method** is ``solver="repms"``: its constants are K = 100, ε from 1e-1 to 1e-6,
-    ρ doubled from 1/MMD²(PCA), d_min = 1e-6. What is different here: the step between outer
-    iterations is measured between subspaces.
+    ρ doubled from 1/MMD²(PCA), d_min = 1e-6. One thing differs: the step between outer iterations
+    is measured between subspaces.
 
     References
     ----------

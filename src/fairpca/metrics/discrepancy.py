@@ -192,7 +192,7 @@ def median_bandwidth(Z: Any, *, max_pairs: int | None = None, random_state: Any 
     ----------
     Z : array-like or frame of shape (n_samples, n_components)
     max_pairs : int, optional
-        Where there are more pairs, estimate the median from so many pairs drawn at random with
+        Where there are more pairs, estimate the median from this many, drawn at random with
         replacement. The default uses all.
     random_state : int, Generator or None
         Draws those pairs.

@@ -12,8 +12,8 @@ from fairpca.summaries.base import Floats
 __all__ = ["Iterate", "MatchingProblem", "MatchingSolution", "SearchResult", "Start"]
 
 
-class Judged(Protocol):
-    """Anything with a variance share and an MMD²."""
+class Candidate(Protocol):
+    """A subspace with a variance share and an MMD²."""
 
     @property
     def value(self) -> float:
@@ -56,10 +56,10 @@ class MatchingProblem:
         """Return the variance share that V keeps."""
         return float((self.variances[:, None] * V**2).sum())
 
-    def merit(self, point: Judged) -> tuple[bool, float]:
-        """Return what orders points, larger is better: feasible by variance, others by MMD²."""
-        feasible = point.mmd_squared <= self.tol
-        return feasible, point.value if feasible else -point.mmd_squared
+    def merit(self, candidate: Candidate) -> tuple[bool, float]:
+        """Return what ranks candidates: feasible ones first, by variance; then by MMD²."""
+        feasible = candidate.mmd_squared <= self.tol
+        return feasible, candidate.value if feasible else -candidate.mmd_squared
 
 
 class Start(NamedTuple):
