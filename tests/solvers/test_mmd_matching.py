@@ -9,7 +9,9 @@ import pytest
 from fairpca.solvers.distribution import ranks
 from fairpca.solvers.distribution import search as search_module
 from fairpca.solvers.distribution.gradient import Curvature, KernelDiscrepancy
+from fairpca.solvers.distribution.kernels import KERNELS
 from fairpca.solvers.distribution.local_search import maximize_variance
+from fairpca.solvers.distribution.match import MatchingOptions, MatchingRows, match
 from fairpca.solvers.distribution.problem import (
     MatchingProblem,
     MatchingSolution,
@@ -429,3 +431,57 @@ def test_curvature_of_nothing_is_nothing():
     curvature = h.curvature(np.eye(3)[:, :1], np.eye(3)[:, 1:])
     assert isinstance(curvature, Curvature)
     assert np.abs(sum(curvature)).max() == 0.0
+
+
+class MeanRemoved:
+    """Subspaces without the direction of the mean difference, along the axes of `problem`."""
+
+    n_mean = n_contrasts = 1
+
+    def __init__(self, h):
+        difference = h.A.T @ h.X
+        self.direction = difference / np.linalg.norm(difference)
+
+    def subspace(self, k, n_axes, n_unfair=0):
+        d = self.direction.shape[1]
+        left = np.eye(d) - self.direction.T @ self.direction
+        return np.linalg.qr(left[:, :k])[0].T[:, :n_axes]
+
+
+@pytest.mark.parametrize("solver", ["newton", "repms"])
+@pytest.mark.parametrize("approximation", ["none", "random_features"])
+def test_the_entrance_returns_the_answer_with_its_evidence(problem, solver, approximation):
+    h = problem.discrepancy
+    rows = MatchingRows(problem.variances, 1.0, [(h.X, h.A)], MeanRemoved(h))
+    options = MatchingOptions(solver, approximation, n_init=1)
+    found = match(rows, 2, KERNELS["rbf"], 3.0, 5e-3, np.random.default_rng(0), options)
+    evidence = found.certificate
+    V = found.components.T
+    np.testing.assert_allclose(V.T @ V, np.eye(2), atol=1e-12)
+    assert evidence.mmd_squared == pytest.approx(h.value(V), abs=1e-13)
+    assert evidence.mmd_squared <= 5e-3
+    assert found.converged
+    assert found.objective == pytest.approx(np.sum(problem.variances[:, None] * V**2))
+    assert found.n_iter == len(evidence.history)
+    assert evidence.n_evaluations >= evidence.n_starts
+    warm = match(
+        *(rows, 2, KERNELS["rbf"], 3.0, 5e-3, np.random.default_rng(0), options),
+        known=[Start("the answer", V)],
+    )
+    assert warm.objective >= found.objective - 1e-6
+
+
+def test_settings_reach_every_run(problem):
+    """Trials of two steps seldom agree, so more starts are tried, and take fewer evaluations."""
+    h = problem.discrepancy
+    rows = MatchingRows(problem.variances, 1.0, [(h.X, h.A)], MeanRemoved(h))
+    short = SearchSettings(steps_per_iteration=1, trial_steps=2, most_random=1, polished=0)
+    usual, hurried = (
+        match(
+            *(rows, 2, KERNELS["rbf"], 3.0, 5e-3, np.random.default_rng(0), MatchingOptions()),
+            settings=settings,
+        ).certificate
+        for settings in (SearchSettings(), short)
+    )
+    assert hurried.n_starts > usual.n_starts
+    assert hurried.n_evaluations < usual.n_evaluations
