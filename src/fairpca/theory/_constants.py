@@ -212,7 +212,7 @@ def _checked(
 def _check_size(X: Floats) -> None:
     """Raise ValueError for equal rows, and rows whose fourth powers are 0 or infinite."""
     if not np.any(X[0] != X):
-        raise ValueError("all rows of X are equal: there is nothing that the bounds could be of.")
+        raise ValueError("all rows of X are equal: there is no variance to bound.")
     least, most = _POWERS
     with np.errstate(over="ignore"):
         size = float(np.ptp(X, axis=0).max())

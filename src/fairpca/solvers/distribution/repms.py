@@ -37,7 +37,6 @@ class RepmsConstants:
     first_accuracy: float = 1e-1  # ε₀
     last_accuracy: float = 1e-6  # ε_min
     accuracy_factor: float = (1e-6 / 1e-1) ** (1 / 5)  # θ_ε
-    first_penalty: float | None = None  # ρ₀; None is 1/MMD²(PCA)
     largest_penalty: float = 1e10  # ρ_max
     penalty_factor: float = 2.0  # θ_ρ
     shortest_step: float = 1e-6  # d_min
@@ -53,11 +52,9 @@ def repms(
     """
     c = RepmsConstants() if constants is None else constants
     tol = problem.tol
-    V, accuracy, evaluations = start, c.first_accuracy, 0
-    penalty = c.first_penalty
-    if penalty is None:
-        first = problem.discrepancy.value_and_gradient(np.eye(*start.shape))[0]
-        penalty, evaluations = min(1.0 / max(first, 1e-300), c.largest_penalty), 1
+    V, accuracy, evaluations = start, c.first_accuracy, 1
+    of_pca = problem.discrepancy.value_and_gradient(np.eye(*start.shape))[0]
+    penalty = min(1.0 / max(of_pca, 1e-300), c.largest_penalty)  # ρ₀
     history: list[Iterate] = []
     reason, converged = f"max_iter={c.max_outer} outer iterations made", False
     for _ in range(c.max_outer):

@@ -28,7 +28,7 @@ from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.solvers.numerics.threads import map_parts
 from fairpca.summaries.base import Floats
 
-__all__ = ["FeatureDiscrepancy", "kernel_frequencies", "surrogate_of"]
+__all__ = ["FeatureDiscrepancy", "surrogate_of"]
 
 _BLOCK = 2048
 """Rows whose cosines and sines a thread holds at once. Larger: more memory, fewer products."""
@@ -52,7 +52,7 @@ class FeatureDiscrepancy:
         cls, exact: KernelDiscrepancy, k: int, rng: np.random.Generator, n_frequencies: int = 1024
     ) -> FeatureDiscrepancy:
         """Return the surrogate of an exact discrepancy of k-dimensional projections."""
-        frequencies = kernel_frequencies(exact.kernel, k, n_frequencies, rng)
+        frequencies = _frequencies(exact.kernel, k, n_frequencies, rng)
         return cls(
             exact.X.astype(np.float32),
             exact.A.astype(np.float32),
@@ -140,18 +140,13 @@ class FeatureDiscrepancy:
         return whole
 
 
-def kernel_frequencies(
+def _frequencies(
     kernel: RadialKernel, k: int, n_frequencies: int, rng: np.random.Generator
 ) -> Floats:
     """Draw evenly spread frequencies, shape (n_frequencies, k), from a kernel's spectrum at σ = 1.
 
-    `n_frequencies` should be a power of two. ValueError if the kernel is not made of Gaussians.
+    The kernel is Gaussian or a mixture of Gaussians; `n_frequencies` is a power of two.
     """
-    if not isinstance(kernel, Gaussian | GaussianMixture):
-        raise ValueError(
-            "only Gaussian kernels have random features with finite derivatives: set "
-            "approximation='none' for this kernel."
-        )
     uniform = qmc.Sobol(k + 1, rng=rng).random(n_frequencies)
     frequencies: Floats = norm.ppf(np.clip(uniform[:, :k], 1e-12, 1.0 - 1e-12))
     if isinstance(kernel, GaussianMixture):
