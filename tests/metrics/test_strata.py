@@ -17,8 +17,8 @@ from fairpca.metrics import (
     mmd_squared,
     mmd_squared_by_pair,
 )
-from fairpca.metrics._attackers import mean_areas
-from fairpca.solvers.distribution import mmd, pairwise
+from fairpca.metrics.group_classifiers import mean_areas
+from fairpca.solvers.distribution import tiles
 
 
 def weighted(Z, s, w, sigma, *, unbiased=False):
@@ -54,8 +54,8 @@ def test_weights_are_those_of_the_definition(rng, monkeypatch, n, unbiased):
         found = mmd_squared(Z, s, sample_weight=w * scale, **options)
         assert found == pytest.approx(expected, rel=1e-11, abs=1e-13)
     if n > 100:
-        monkeypatch.setattr(mmd, "FEW_ROWS", 0)  # float32 tiles, several of them
-        monkeypatch.setattr(pairwise, "TILE_ROWS", 32)
+        monkeypatch.setattr(tiles, "FEW_ROWS", 0)  # float32 tiles, several of them
+        monkeypatch.setattr(tiles, "TILE_ROWS", 32)
         found = mmd_squared(Z, s, sample_weight=w, **options)
         assert found == pytest.approx(expected, rel=0, abs=1e-6)
 
