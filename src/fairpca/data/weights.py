@@ -10,7 +10,9 @@ from sklearn.utils.validation import _check_sample_weight
 
 from fairpca.data.groups import align_to_index
 
-__all__ = ["checked_weights"]
+__all__ = ["ALL_ZEROS", "checked_weights"]
+
+ALL_ZEROS = "sample_weight is all zeros; at least one weight must be positive"
 
 
 def checked_weights(
@@ -43,12 +45,17 @@ def checked_weights(
     aligned = align_to_index(sample_weight, index, "sample_weight")
     if all_zero and np.shape(aligned) == (n_samples,) and not np.any(aligned):
         return np.zeros(n_samples)
-    weights: NDArray[np.float64] = _check_sample_weight(
-        aligned,
-        np.broadcast_to(0.0, (n_samples, 1)),
-        dtype=np.float64,
-        ensure_non_negative=True,
-    )
+    try:
+        weights: NDArray[np.float64] = _check_sample_weight(
+            aligned,
+            np.broadcast_to(0.0, (n_samples, 1)),
+            dtype=np.float64,
+            ensure_non_negative=True,
+        )
+    except ValueError as error:
+        if "at least one non-zero number" in str(error):
+            raise ValueError(ALL_ZEROS) from error
+        raise
     if not (weights > 0).any():  # older scikit-learn lets this pass
-        raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
+        raise ValueError(ALL_ZEROS)
     return weights

@@ -8,9 +8,9 @@ import numpy as np
 
 from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_optimal
 from fairpca.estimators.parameters import check_choice, check_tolerance
-from fairpca.solvers.balance.published_fair_pca import multiplicative_weights_subspace, sdp_subspace
-from fairpca.solvers.balance.subspaces import leading_eigenpairs
+from fairpca.solvers.balance.published import multiplicative_weights_subspace, sdp_subspace
 from fairpca.solvers.balance.worst_group import WorstGroupLoss, worst_group_subspace
+from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
@@ -56,7 +56,7 @@ class WorstGroupPCA(BalancedProjection):
         if their units should not matter.
     solver : {"auto", "sdp", "multiplicative_weights"}, default="auto"
         "auto" is this library's solver. The others are the published ones, for comparison: a
-        semidefinite programme with extreme-point rounding (needs
+        semidefinite program with extreme-point rounding (needs
         ``pip install "fairpca[convex]"``), and multiplicative weights. They know the losses
         "marginal" and "reconstruction".
     tol : float, default=1e-9
@@ -155,7 +155,7 @@ class WorstGroupPCA(BalancedProjection):
                 f"{self.loss!r}. Use solver='auto'."
             )
 
-    def _components(self, problem: GroupGrams, n_components: int) -> Floats:
+    def _components(self, problem: GroupGrams, n_components: int) -> tuple[Floats, dict[str, Any]]:
         if self.loss == "nash":
             _check_variance(problem)
         moments = problem.grams / problem.weights[:, None, None]
@@ -164,12 +164,13 @@ class WorstGroupPCA(BalancedProjection):
             known["plain"] = leading_eigenpairs(np.sum(problem.grams, axis=0), n_components)[1]
         result: SolverResult[Any] = _SOLVERS[self.solver](moments, n_components, self.loss, **known)
         warn_unless_optimal(self, self.solver, result)
-        self.group_losses_ = np.asarray(result.certificate["group_losses"])
-        self.group_weights_ = np.asarray(result.certificate["group_weights"])
-        self.duality_gap_ = float(result.certificate["duality_gap"])
-        self.certified_ = bool(result.certificate["certified"])
-        self.n_iter_ = result.n_iter
-        return result.components
+        return result.components, {
+            "group_losses_": result.certificate.group_losses,
+            "group_weights_": result.certificate.group_weights,
+            "duality_gap_": float(result.certificate.duality_gap),
+            "certified_": bool(result.certificate.certified),
+            "n_iter_": result.n_iter,
+        }
 
 
 def _check_variance(problem: GroupGrams) -> None:

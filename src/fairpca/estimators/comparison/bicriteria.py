@@ -105,7 +105,7 @@ class BicriteriaPCA(BalancedProjection):
         if p is not None and (not isinstance(p, int | float | np.number) or not 2 <= p < np.inf):
             raise ValueError(f"p must be a number of at least 2, or None; got {self.p!r}.")
 
-    def _components(self, problem: GroupGrams, n_components: int) -> Floats:
+    def _components(self, problem: GroupGrams, n_components: int) -> tuple[Floats, dict[str, Any]]:
         n_groups = len(problem.grams)
         n_rows = 2 * n_components if self.n_rows is None else int(self.n_rows)
         if n_rows < n_components:
@@ -120,6 +120,7 @@ class BicriteriaPCA(BalancedProjection):
             normal=lambda n: problem.normal_rows(n, rng),
             rng=rng,
         )
-        self.group_losses_ = np.asarray(result.certificate["group_losses"])
-        self.n_iter_ = result.n_iter
-        return result.components
+        return result.components, {
+            "group_losses_": result.certificate.group_losses,
+            "n_iter_": result.n_iter,
+        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -96,7 +96,7 @@ class DisparityPenaltyPCA(BalancedProjection):
         if not isinstance(self.constrained, bool | np.bool_):
             raise ValueError(f"constrained must be True or False; got {self.constrained!r}.")
 
-    def _components(self, problem: GroupGrams, n_components: int) -> Floats:
+    def _components(self, problem: GroupGrams, n_components: int) -> tuple[Floats, dict[str, Any]]:
         if len(problem.grams) != 2:
             error = TooManyGroupsError if len(problem.grams) > 2 else ValueError
             raise error(
@@ -110,7 +110,8 @@ class DisparityPenaltyPCA(BalancedProjection):
             constrained=bool(self.constrained),
             tol=min(float(self.tol), 0.5),
         )
-        self.alpha_ = float(result.certificate["alpha"])
-        self.group_losses_ = np.asarray(result.certificate["group_losses"])
-        self.n_iter_ = result.n_iter
-        return result.components
+        return result.components, {
+            "alpha_": float(result.certificate.alpha),
+            "group_losses_": result.certificate.group_losses,
+            "n_iter_": result.n_iter,
+        }

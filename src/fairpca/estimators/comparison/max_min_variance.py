@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_converged
 from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
-from fairpca.solvers.balance.max_min_variance import minorise_maximise, subgradient_ascent
+from fairpca.solvers.balance.max_min_variance import minorize_maximize, subgradient_ascent
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
 
 _SOLVERS: dict[str, Any] = {
-    "minorise_maximise": minorise_maximise,
+    "minorize_maximize": minorize_maximize,
     "subgradient": subgradient_ascent,
 }
 
@@ -22,7 +22,7 @@ __all__ = ["MaxMinVariancePCA"]
 class MaxMinVariancePCA(BalancedProjection):
     """The subspace whose least group variance is as large as the published iterations make it.
 
-    Maximises min_i tr(V M_i Vᵀ) over orthonormal rows V, M_i the group's second moment per row.
+    Maximizes min_i tr(V M_i Vᵀ) over orthonormal rows V, M_i the group's second moment per row.
     :class:`fairpca.WorstGroupPCA` with ``loss="variance"`` solves the same problem with a
     certificate.
 
@@ -31,8 +31,8 @@ class MaxMinVariancePCA(BalancedProjection):
     n_components : int, float or None, default=2
         Components to keep; a float in (0, 1) keeps the fewest found to reach this share of the
         variance; None keeps all.
-    solver : {"minorise_maximise", "subgradient"}, default="minorise_maximise"
-        Babu & Stoica's minorisation–maximisation, or Zalcberg & Wiesel's ascent on the worst
+    solver : {"minorize_maximize", "subgradient"}, default="minorize_maximize"
+        Babu & Stoica's minorization–maximization, or Zalcberg & Wiesel's ascent on the worst
         group's variance.
     max_iter : int, default=1000
         Steps at most.
@@ -87,7 +87,7 @@ class MaxMinVariancePCA(BalancedProjection):
         self,
         n_components: int | float | None = 2,
         *,
-        solver: Literal["minorise_maximise", "subgradient"] = "minorise_maximise",
+        solver: Literal["minorize_maximize", "subgradient"] = "minorize_maximize",
         max_iter: int = 1000,
         tol: float = 1e-9,
         center: bool = True,
@@ -107,13 +107,14 @@ class MaxMinVariancePCA(BalancedProjection):
         check_positive_count("max_iter", self.max_iter)
         check_tolerance(self.tol)
 
-    def _components(self, problem: GroupGrams, n_components: int) -> Floats:
+    def _components(self, problem: GroupGrams, n_components: int) -> tuple[Floats, dict[str, Any]]:
         moments = problem.grams / problem.weights[:, None, None]
         result: SolverResult[Any] = _SOLVERS[self.solver](
             moments, n_components, max_iter=int(self.max_iter), tol=float(self.tol)
         )
         warn_unless_converged(self, result)
-        self.least_variance_ = result.objective
-        self.converged_ = result.converged
-        self.n_iter_ = result.n_iter
-        return result.components
+        return result.components, {
+            "least_variance_": result.objective,
+            "converged_": result.converged,
+            "n_iter_": result.n_iter,
+        }

@@ -10,7 +10,7 @@ from fairpca.estimators.base import as_generator
 from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_converged
 from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.solvers.balance.pareto import pareto_components
-from fairpca.solvers.balance.subspaces import leading_eigenpairs
+from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
 
@@ -97,7 +97,7 @@ class ParetoPCA(BalancedProjection):
         check_positive_count("max_iter", self.max_iter)
         check_tolerance(self.tol)
 
-    def _components(self, problem: GroupGrams, n_components: int) -> Floats:
+    def _components(self, problem: GroupGrams, n_components: int) -> tuple[Floats, dict[str, Any]]:
         moments = problem.grams / problem.weights[:, None, None]
         best = [np.sum(leading_eigenpairs(moment, n_components)[0]) for moment in moments]
         result = pareto_components(
@@ -109,6 +109,7 @@ class ParetoPCA(BalancedProjection):
             start=problem.normal_rows(n_components, as_generator(self.random_state)).T,
         )
         warn_unless_converged(self, result)
-        self.converged_ = result.converged
-        self.n_iter_ = result.n_iter
-        return result.components
+        return result.components, {
+            "converged_": result.converged,
+            "n_iter_": result.n_iter,
+        }

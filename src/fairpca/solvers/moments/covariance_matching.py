@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairpca.solvers.moments.moment_matching import rank_floor, unfair_subspace
+from fairpca.solvers.moments.moment_matching import unfair_subspace
+from fairpca.solvers.numerics.graded import rank_floor
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.contrasts import Contrast
 

@@ -12,18 +12,18 @@ and its leading eigenvectors need products with K only. With several comparisons
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
+from fairpca.solvers.numerics.constrained import ConstrainedCertificate
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, GroupSummary, Mask
 from fairpca.summaries.contrasts import Contrast
+from fairpca.summaries.coordinates import DENSE_UP_TO
 
 __all__ = ["KernelComponents", "kernel_components", "landmark_components", "landmark_features"]
 
-_LANCZOS_FROM = 500
 _ROUNDING = 64 * np.finfo(np.float64).eps
 """Of a squared mean difference, as a share of the squares that it is a difference of."""
 
@@ -169,7 +169,7 @@ def kernel_components(
         form,
         n_components,
         np.zeros((0, n)),
-        method="lanczos" if few and n > _LANCZOS_FROM else "dense",
+        method="lanczos" if few and n > DENSE_UP_TO else "dense",
         max_components=n - form.B.shape[1],
         rng=rng,
     )
@@ -251,9 +251,9 @@ def landmark_components(
     return _components(result, coefficients, offset, variances, form.trace(), violation, n)
 
 
-def _varied(result: SolverResult[Any], size: float) -> tuple[Floats, Mask]:
+def _varied(result: SolverResult[ConstrainedCertificate], size: float) -> tuple[Floats, Mask]:
     """Return the variances that are more than rounding of squares of that size, and which."""
-    variances = np.asarray(result.certificate["explained_variance"])
+    variances = result.certificate.explained_variance
     rounding = 4 * np.finfo(np.float64).eps * max(result.components.shape[1], 16) * size
     kept: Mask = variances > rounding
     return variances[kept], kept
@@ -266,7 +266,7 @@ def _relative(differences: Floats, variance: float) -> float:
 
 
 def _components(
-    result: SolverResult[Any],
+    result: SolverResult[ConstrainedCertificate],
     coefficients: Floats,
     offset: Floats,
     variances: Floats,

@@ -9,21 +9,41 @@ projection is the orthogonal one, which moves them further.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 
-from fairpca.solvers.moments.moment_matching import Method, constrained_components, rank_floor
-from fairpca.solvers.numerics.constrained import variance_rounding
+from fairpca.solvers.moments.moment_matching import constrained_components
+from fairpca.solvers.numerics.constrained import ConstrainedCertificate, variance_rounding
 from fairpca.solvers.numerics.eigen import dense_eigenpairs, orthonormalize
+from fairpca.solvers.numerics.graded import rank_floor
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, Mask, SymmetricForm
+from fairpca.summaries.coordinates import EigenMethod
 
-__all__ = ["erased_components", "least_squares_readers"]
+__all__ = ["ErasureCertificate", "erased_components", "least_squares_readers"]
 
 _WELL_POSED = 1e8
+
+
+@dataclass(frozen=True, eq=False)
+class ErasureCertificate(ConstrainedCertificate):
+    """What is known of erased components; `constraint_violation` is ‖AP Uᵀ‖₂.
+
+    Parameters
+    ----------
+    functionals : ndarray of shape (k, d)
+        AP, whose products with x − μ are the coordinates of r(x).
+    readers : ndarray of shape (r, d)
+        F, with F Uᵀ = I.
+    change : float
+        E‖r(x) − x‖², squared units of X.
+    """
+
+    functionals: Floats
+    readers: Floats
+    change: float
 
 
 def least_squares_readers(
@@ -93,10 +113,10 @@ def erased_components(
     oblique: bool = True,
     by_column: bool = True,
     constant: Mask | None = None,
-    method: Method = "dense",
+    method: EigenMethod = "dense",
     max_components: int | None = None,
     rng: np.random.Generator | None = None,
-) -> SolverResult[Any]:
+) -> SolverResult[ErasureCertificate]:
     """Return the principal axes of the erased rows r(x).
 
     Parameters
@@ -116,10 +136,7 @@ def erased_components(
     -------
     SolverResult
         `components`: A, orthonormal rows, the axes by descending variance; `objective`: the
-        variance kept, tr(A PΣPᵀ Aᵀ), P = I − UᵀF. Certificates: ``functionals`` AP, whose products
-        with x − μ are the coordinates of r(x), ``readers`` F, ``constraint_violation`` ‖AP Uᵀ‖₂,
-        ``change`` E‖r(x) − x‖², and those of `constrained_components`, ``variance_rounding`` of
-        each component.
+        variance kept, tr(A PΣPᵀ Aᵀ), P = I − UᵀF.
     """
     readers, span = unfair, None
     if oblique and len(unfair):
@@ -143,24 +160,21 @@ def erased_components(
         spread[:] = np.linalg.norm(spread) / np.sqrt(len(spread))
     # Σ_ij is rounded by a share of σ_i σ_j, however little of it is left once U is erased.
     rounding = variance_rounding(functionals.T, spread)
-    variances = np.asarray(result.certificate["explained_variance"])
+    variances = result.certificate.explained_variance
     if span is not None:  # what the data do not vary along is not read, as in any PCA
         varied = variances > rounding
         functionals[varied] = (functionals[varied] @ span.T) @ span
     functionals -= (functionals @ unfair.T) @ unfair
     variances = np.einsum("kd,dk->k", functionals, covariance.matmat(functionals.T))
     violation = float(np.linalg.norm(functionals @ unfair.T, 2)) if len(unfair) else 0.0
-    return replace(
-        result,
-        certificate={
-            **result.certificate,
-            "functionals": functionals,
-            "readers": readers,
-            "constraint_violation": violation,
-            "change": erased.change(),
-            "explained_variance": variances,
-            "variance_rounding": rounding,
-        },
+    return SolverResult(
+        components=result.components,
+        objective=result.objective,
+        converged=result.converged,
+        reason=result.reason,
+        certificate=ErasureCertificate(
+            violation, variances, rounding, functionals, readers, erased.change()
+        ),
     )
 
 

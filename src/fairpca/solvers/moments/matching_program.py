@@ -1,4 +1,4 @@
-"""The data of the mean and covariance matching programme: its value, bounds and feasible points.
+"""The data of the mean and covariance matching program: its value, bounds and feasible points.
 
 See `fairpca.solvers.moments.convex_matching`, which solves it.
 """
@@ -15,14 +15,14 @@ import scipy.linalg
 from fairpca.data.matrix import power_of_two
 from fairpca.summaries.base import Floats
 
-__all__ = ["MatchingProgramme", "Penalty", "ProgrammeResult"]
+__all__ = ["MatchingProgram", "Penalty", "ProgramResult"]
 
 Penalty = Literal["sum", "max"]
 
 
 @dataclass(frozen=True, eq=False)
-class MatchingProgramme:
-    """The data of the programme.
+class MatchingProgram:
+    """The data of the program.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ class MatchingProgramme:
         delta: float,
         mu: float,
         penalty: Penalty = "sum",
-    ) -> MatchingProgramme:
-        """Return the programme with the shifts that go with the penalty.
+    ) -> MatchingProgram:
+        """Return the program with the shifts that go with the penalty.
 
         "sum": each as small as it may be, φ₊ = max(0, −λ_min(Q)) and φ₋ = max(0, λ_max(Q)).
         "max": φ₊ = φ₋ = ‖Q‖₂.
@@ -76,8 +76,8 @@ class MatchingProgramme:
             shifts = np.repeat(np.max(np.abs(values), axis=1)[:, None], 2, axis=1)
         return cls(objective, means, covariances, k, delta, mu, penalty, shifts)
 
-    def without(self, unfair: Floats) -> tuple[MatchingProgramme, Floats]:
-        """Return the programme in the complement of the mean differences, for δ = 0, and a basis.
+    def without(self, unfair: Floats) -> tuple[MatchingProgram, Floats]:
+        """Return the program in the complement of the mean differences, for δ = 0, and a basis.
 
         Parameters
         ----------
@@ -86,28 +86,28 @@ class MatchingProgramme:
 
         Returns
         -------
-        programme : MatchingProgramme
+        program : MatchingProgram
         basis : ndarray of shape (p, p - m)
             Orthonormal columns that its P is written in.
         """
         basis = np.linalg.qr(unfair.T, mode="complete")[0][:, len(unfair) :]
-        programme = replace(
+        program = replace(
             self,
             objective=basis.T @ self.objective @ basis,
             means=np.zeros((0, basis.shape[1])),
             covariances=basis.T @ self.covariances @ basis,
         )
-        return programme, basis
+        return program, basis
 
-    def rescaled(self) -> tuple[MatchingProgramme, float]:
-        """Return the programme in units that make its numbers about 1, and the objective's unit.
+    def rescaled(self) -> tuple[MatchingProgram, float]:
+        """Return the program in units that make its numbers about 1, and the objective's unit.
 
         Units are powers of two: nothing is rounded.
         """
         lengths = (np.max(np.abs(self.means), initial=0.0), np.sqrt(np.max(self.shifts, initial=0)))
         length = power_of_two(float(max(lengths)))
         unit = power_of_two(float(np.max(np.abs(self.objective), initial=0.0)))
-        programme = replace(
+        program = replace(
             self,
             objective=self.objective / unit,
             means=self.means / length,
@@ -116,7 +116,7 @@ class MatchingProgramme:
             delta=self.delta / length,
             mu=self.mu / unit * length * length,
         )
-        return programme, unit
+        return program, unit
 
     @property
     def scale(self) -> float:
@@ -191,7 +191,7 @@ class MatchingProgramme:
 
 
 @dataclass(frozen=True, eq=False)
-class ProgrammeResult:
+class ProgramResult:
     """A feasible P and how far it is from the optimum.
 
     Parameters

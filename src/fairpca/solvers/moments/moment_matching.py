@@ -8,39 +8,32 @@ Eq. (1)–(2)). The solution is the top-k eigenvectors of (I − UᵀU) Σ (I �
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.warn import warn_caller
-from fairpca.solvers.numerics.constrained import Constrained, variance_rounding
+from fairpca.solvers.numerics.constrained import (
+    Constrained,
+    ConstrainedCertificate,
+    variance_rounding,
+)
 from fairpca.solvers.numerics.eigen import (
     dense_eigenpairs,
     lanczos_eigenpairs,
     orthonormalize,
 )
-from fairpca.solvers.numerics.graded import graded_basis
+from fairpca.solvers.numerics.graded import Difference, rank_floor, span_of_directions
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, GroupSummary, SymmetricForm
 from fairpca.summaries.contrasts import Contrast
+from fairpca.summaries.coordinates import EigenMethod
 
 __all__ = [
-    "Difference",
-    "Method",
     "constrained_components",
     "difference_eigenvectors",
-    "rank_floor",
-    "span_of_directions",
     "unfair_subspace",
 ]
-
-Difference = Literal["second_moment", "covariance"]
-Method = Literal["dense", "lanczos"]
-
-_RANK_TOLERANCE = 1e-12
-_IN_SPAN = 1e-10
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def unfair_subspace(
@@ -50,7 +43,7 @@ def unfair_subspace(
     n_unfair: int | Sequence[int] = 0,
     match_mean: bool = True,
     difference: Difference = "second_moment",
-    method: Method = "dense",
+    method: EigenMethod = "dense",
     rng: np.random.Generator | None = None,
 ) -> Floats:
     """Return orthonormal rows spanning every direction that tells groups apart.
@@ -88,44 +81,17 @@ def unfair_subspace(
     return span_of_directions(summary, contrasts if match_mean else (), directions)
 
 
-def span_of_directions(
-    summary: GroupSummary, contrasts: Sequence[Contrast], directions: Sequence[Floats]
-) -> Floats:
-    """Return orthonormal rows spanning given directions and the contrasts' mean differences.
-
-    Parameters
-    ----------
-    summary : GroupSummary
-        The data's first moments.
-    contrasts : sequence of Contrast
-        The comparisons whose mean differences are taken; none to take none.
-    directions : sequence of ndarray of shape (n_features, m)
-        Unit columns.
-    """
-    basis = np.zeros((summary.n_features, 0))
-    if directions:
-        basis = graded_basis(np.concatenate(directions, axis=1), np.full(len(basis), _IN_SPAN))
-    if contrasts:
-        basis = graded_basis(*_mean_differences(summary, contrasts), basis)
-    return np.ascontiguousarray(basis.T)
-
-
-def rank_floor(d: int, dtype: Any = np.float64) -> float:
-    """Eigenvalues of a d × d difference below this share of the traces are rounding."""
-    return max(8 * float(np.finfo(dtype).eps) * d, _RANK_TOLERANCE)
-
-
 def constrained_components(
     covariance: SymmetricForm,
     n_components: int | float | None,
     unfair: Floats,
     *,
     strength: float = 1.0,
-    method: Method = "dense",
+    method: EigenMethod = "dense",
     max_components: int | None = None,
     by_column: bool = True,
     rng: np.random.Generator | None = None,
-) -> SolverResult[Any]:
+) -> SolverResult[ConstrainedCertificate]:
     """Return the leading eigenvectors of (I − αUᵀU) Σ (I − αUᵀU).
 
     Parameters
@@ -152,9 +118,6 @@ def constrained_components(
     -------
     SolverResult
         Components by descending eigenvalue. `objective` is the variance kept, tr(V Σ Vᵀ).
-        Certificates: ``constraint_violation`` ‖UVᵀ‖₂ (strength 1), ``explained_variance`` (k,),
-        ``available_variance``, the trace of the constrained covariance, and ``variance_rounding``
-        (k,), what rounding of the covariance may add to each variance.
     """
     exact = strength == 1.0
     removed = unfair if strength > 0 else unfair[:0]
@@ -181,12 +144,7 @@ def constrained_components(
         objective=float(variances.sum()),
         converged=converged,
         reason="direct solution" if converged else "the Lanczos iteration ran out of steps",
-        certificate={
-            "constraint_violation": violation,
-            "explained_variance": variances,
-            "available_variance": problem.available,
-            "variance_rounding": rounding,
-        },
+        certificate=ConstrainedCertificate(violation, variances, rounding),
     )
 
 
@@ -195,7 +153,7 @@ def difference_eigenvectors(
     contrast: Contrast,
     m: int,
     difference: Difference,
-    method: Method,
+    method: EigenMethod,
     rng: np.random.Generator,
 ) -> Floats:
     """Return eigenvectors of M₁ − M₀ (or Σ₁ − Σ₀) by descending magnitude, (n_features, ≤ m).
@@ -228,21 +186,3 @@ def difference_eigenvectors(
     # What rounding alone puts into a difference of two equal matrices is not a direction.
     floor = rank_floor(summary.n_features) * max(inside.trace(), outside.trace())
     return vectors[:, np.abs(values) > floor]
-
-
-def _mean_differences(
-    summary: GroupSummary, contrasts: Sequence[Contrast]
-) -> tuple[Floats, Floats]:
-    """Return the mean differences, (n_features, n_contrasts), and what of each entry is rounding.
-
-    Rounding is a share of the numbers that were summed in the entry's own column: a column in small
-    units counts like any other. Of a column that varies by less than the last digits of its values
-    nothing is known.
-    """
-    differences = np.array([summary.mean(c.inside) - summary.mean(c.outside) for c in contrasts]).T
-    weight = summary.weights.sum()
-    variance = np.maximum(summary.within_diagonal(np.ones(len(summary.keys))), 0.0) / weight
-    size = np.sqrt(variance + (summary.means**2).max(axis=0))
-    differences[summary.constant_columns()] = 0.0
-    n = summary.count(summary.everything)
-    return differences, max(_RANK_TOLERANCE, n * _EPS) * size

@@ -14,13 +14,31 @@ import numpy as np
 
 from fairpca.solvers.numerics.eigen import dense_eigenpairs, lanczos_eigenpairs, orthonormalize
 from fairpca.summaries.base import Floats, SymmetricForm
+from fairpca.summaries.coordinates import FORMED_UP_TO
 
-__all__ = ["Constrained", "variance_rounding"]
+__all__ = ["Constrained", "ConstrainedCertificate", "variance_rounding"]
 
 _RESOLVED = 1e6
 """An eigenvalue this many times as large as its rounding is right to at least six digits."""
 
-_DENSE_UP_TO = 5000
+
+@dataclass(frozen=True, eq=False)
+class ConstrainedCertificate:
+    """How well components keep off the removed subspace U, and the variance each of them holds.
+
+    Parameters
+    ----------
+    constraint_violation : float
+        ‖U Vᵀ‖₂; 0 where U is removed in part only.
+    explained_variance : ndarray of shape (k,)
+        Variance along each component, squared units of X.
+    variance_rounding : ndarray of shape (k,)
+        What rounding of the covariance may add to each of them.
+    """
+
+    constraint_violation: float
+    explained_variance: Floats
+    variance_rounding: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +121,7 @@ class Constrained:
             if count <= len(values) or k == limit or not converged:
                 break
             k = min(2 * k, limit)
-        if np.any(values[:count] <= _RESOLVED * self.rounding) and d <= _DENSE_UP_TO:
+        if np.any(values[:count] <= _RESOLVED * self.rounding) and d <= FORMED_UP_TO:
             return self.decompose(n_components, d - len(self._fixed()))[:, :limit], True
         return V[:, :count], converged
 

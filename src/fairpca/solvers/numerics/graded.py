@@ -8,13 +8,49 @@ against the vector's length.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Literal
+
 import numpy as np
 
-from fairpca.summaries.base import Floats
+from fairpca.summaries.base import Floats, GroupSummary
+from fairpca.summaries.contrasts import Contrast
 
-__all__ = ["graded_basis"]
+__all__ = ["Difference", "graded_basis", "rank_floor", "span_of_directions"]
+
+Difference = Literal["second_moment", "covariance"]
+"""M₁ − M₀ about the common mean, or Σ₁ − Σ₀ about the groups' own means."""
 
 _EPS = 4 * float(np.finfo(np.float64).eps)
+_RANK_TOLERANCE = 1e-12
+_IN_SPAN = 1e-10
+
+
+def span_of_directions(
+    summary: GroupSummary, contrasts: Sequence[Contrast], directions: Sequence[Floats]
+) -> Floats:
+    """Return orthonormal rows spanning given directions and the contrasts' mean differences.
+
+    Parameters
+    ----------
+    summary : GroupSummary
+        The data's first moments.
+    contrasts : sequence of Contrast
+        The comparisons whose mean differences are taken; none to take none.
+    directions : sequence of ndarray of shape (n_features, m)
+        Unit columns.
+    """
+    basis = np.zeros((summary.n_features, 0))
+    if directions:
+        basis = graded_basis(np.concatenate(directions, axis=1), np.full(len(basis), _IN_SPAN))
+    if contrasts:
+        basis = graded_basis(*_mean_differences(summary, contrasts), basis)
+    return np.ascontiguousarray(basis.T)
+
+
+def rank_floor(d: int, dtype: Any = np.float64) -> float:
+    """Eigenvalues of a d × d difference below this share of the traces are rounding."""
+    return max(8 * float(np.finfo(dtype).eps) * d, _RANK_TOLERANCE)
 
 
 def graded_basis(vectors: Floats, rounding: Floats, given: Floats | None = None) -> Floats:
@@ -77,3 +113,21 @@ def _take_off(q: Floats, left: Floats, doubt: Floats) -> None:
 def _lengths(columns: Floats) -> Floats:
     lengths: Floats = np.linalg.norm(columns, axis=0)
     return lengths
+
+
+def _mean_differences(
+    summary: GroupSummary, contrasts: Sequence[Contrast]
+) -> tuple[Floats, Floats]:
+    """Return the mean differences, (n_features, n_contrasts), and what of each entry is rounding.
+
+    Rounding is a share of the numbers that were summed in the entry's own column: a column in small
+    units counts like any other. Of a column that varies by less than the last digits of its values
+    nothing is known.
+    """
+    differences = np.array([summary.mean(c.inside) - summary.mean(c.outside) for c in contrasts]).T
+    weight = summary.weights.sum()
+    variance = np.maximum(summary.within_diagonal(np.ones(len(summary.keys))), 0.0) / weight
+    size = np.sqrt(variance + (summary.means**2).max(axis=0))
+    differences[summary.constant_columns()] = 0.0
+    n = summary.count(summary.everything)
+    return differences, max(_RANK_TOLERANCE, n * float(np.finfo(np.float64).eps)) * size
