@@ -206,7 +206,8 @@ class PowerState:
             return stop
         if self.phase == "unfair_subspace":
             size = self.settings.block_size
-            new = rows.find(rows.cells - self._seen(), start)
+            unseen = rows.cells - self._seen()
+            new = rows.find(unseen, start) if unseen else stop
             if new == start:
                 return start + 1
             stop = min(stop, new)
