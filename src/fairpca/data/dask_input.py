@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from fairpca.data.groups import align_to_index, label_array
+from fairpca.data.labels import label_array
+from fairpca.data.row_values import align_to_index
 
 __all__ = [
     "Block",

@@ -18,34 +18,19 @@ from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.frames import check_distinct_names, without_stored_index
-from fairpca.data.group_checks import check_alike, check_levels
 from fairpca.data.labels import (
     UNLABELLED,
     Label,
+    check_alike,
+    check_levels,
     factorize,
     label_array,
-    label_key,
-    level_array,
     object_array,
-    sorted_labels,
 )
-from fairpca.data.masked import masked_as_none, without_mask
 from fairpca.data.row_numbers import first_row
+from fairpca.data.row_values import align_to_index
 
-__all__ = [
-    "Attribute",
-    "Groups",
-    "Label",
-    "align_to_index",
-    "encode_groups",
-    "factorize",
-    "label_array",
-    "label_attribute",
-    "label_codes",
-    "label_key",
-    "level_array",
-    "sorted_labels",
-]
+__all__ = ["Attribute", "Groups", "encode_groups", "label_attribute", "label_codes"]
 
 
 _JOINER = re.compile("[&'\"]")
@@ -226,42 +211,6 @@ def encode_groups(
         for attribute in groups.attributes:
             check_levels(attribute.name, attribute.levels, n_samples, min_groups)
     return groups.intersection() if combine == "intersection" else groups
-
-
-def align_to_index(values: Any, index: Any, name: str, *, labels: bool = False) -> Any:
-    """Put pandas `values` in the order of X's pandas index; others come back as they are.
-
-    All that comes beside X goes through here. What is masked is refused, or with `labels` becomes
-    None, a missing label.
-
-    Raises
-    ------
-    ValueError
-        If both have an index and their labels are not the same set, or labels repeat so that the
-        order cannot be known; or if a value is masked.
-    """
-    values = masked_as_none(values) if labels else without_mask(values, name)
-    own = getattr(values, "index", None)
-    if index is None or own is None or callable(own) or not hasattr(values, "reindex"):
-        return values
-    if len(own) != len(index):
-        return values  # the length check has the better message
-    if own.equals(index):
-        return values
-    foreign = own.difference(index)
-    if len(foreign):
-        raise ValueError(
-            f"{name} and X have different index labels ({len(foreign)} of {len(own)} are not in "
-            f"X, for example {foreign[0]!r}). Give both the same index, or pass "
-            f"{name}.to_numpy() to match rows by position."
-        )
-    if not (own.is_unique and index.is_unique):
-        raise ValueError(
-            f"{name} and X have the same index labels in another order, and labels repeat, so rows "
-            f"cannot be matched. Make the index unique, or pass {name}.to_numpy() to match rows by "
-            "position."
-        )
-    return values.reindex(index)
 
 
 def label_codes(

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from fairpca.data.array_library import to_numpy
 from fairpca.data.dask_input import dask_meta, is_dask
-from fairpca.data.groups import level_array
+from fairpca.data.labels import level_array
 from fairpca.data.matrix import as_matrix
 from fairpca.data.transaction import all_or_nothing
 from fairpca.estimators.checked_input import CheckedInput, CheckedRows

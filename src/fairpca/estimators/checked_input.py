@@ -10,19 +10,12 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from fairpca.data.array_library import to_numpy
-from fairpca.data.group_checks import check_alike, check_levels
-from fairpca.data.groups import (
-    Attribute,
-    Groups,
-    Label,
-    encode_groups,
-    label_attribute,
-    label_key,
-)
+from fairpca.data.choices import CRITERIA, check_choice
+from fairpca.data.groups import Attribute, Groups, encode_groups, label_attribute
+from fairpca.data.labels import Label, check_alike, check_levels, label_key
 from fairpca.data.matrix import as_matrix, as_numbers, index_of
+from fairpca.data.row_values import checked_weights
 from fairpca.data.warn import warn_caller
-from fairpca.data.weights import checked_weights
-from fairpca.estimators.parameters import CRITERIA, check_choice
 from fairpca.summaries.base import Floats
 
 __all__ = ["CheckedInput", "CheckedRows"]

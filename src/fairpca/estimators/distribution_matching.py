@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.choices import check_choice
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
@@ -20,7 +21,6 @@ from fairpca.estimators.families.matching_setup import (
     surrogate_of,
 )
 from fairpca.estimators.parameters import (
-    check_choice,
     check_group_handling,
     check_n_components,
     check_positive_count,

@@ -7,18 +7,14 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from fairpca.data.choices import check_choice
 from fairpca.data.dask_input import is_dask
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.transaction import fits_anew
 from fairpca.estimators.base import CheckedRows, as_generator
 from fairpca.estimators.families.cluster import counted_rows, partitioned_rows
 from fairpca.estimators.families.removal import SubspaceRemoval, Summary
-from fairpca.estimators.parameters import (
-    check_choice,
-    check_group_handling,
-    check_n_components,
-    is_count,
-)
+from fairpca.estimators.parameters import check_group_handling, check_n_components, is_count
 from fairpca.solvers.moments.moment_matching import span_of_directions
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.distributed import DistributedRows

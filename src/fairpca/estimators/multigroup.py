@@ -7,9 +7,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from fairpca.data.choices import check_choice
 from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_optimal
 from fairpca.estimators.families.summarized import TooManyGroupsError
-from fairpca.estimators.parameters import check_choice, check_n_components, check_tolerance
+from fairpca.estimators.parameters import check_n_components, check_tolerance
 from fairpca.solvers.balance.multigroup import VectorSolver, exact_vector, multigroup_vectors
 from fairpca.solvers.balance.published_multigroup import (
     brent_vector,

@@ -6,8 +6,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from fairpca.data.choices import check_choice
 from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_optimal
-from fairpca.estimators.parameters import check_choice, check_tolerance
+from fairpca.estimators.parameters import check_tolerance
 from fairpca.solvers.balance.published_fair_pca import multiplicative_weights_subspace, sdp_subspace
 from fairpca.solvers.balance.subspaces import leading_eigenpairs
 from fairpca.solvers.balance.worst_group import WorstGroupLoss, worst_group_subspace

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.groups import Groups, Label, factorize
+from fairpca.data.groups import Groups
+from fairpca.data.labels import Label, factorize
 from fairpca.metrics._inputs import checked_groups, checked_labels, checked_rows, weight_shares
 
 __all__ = ["ComparedRows", "compared_rows"]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.groups import Attribute, Groups, Label
+from fairpca.data.groups import Attribute, Groups
+from fairpca.data.labels import Label
 from fairpca.data.warn import warn_caller
 
 __all__ = ["GroupRates", "group_rates", "published_gaps"]

@@ -13,7 +13,7 @@ from fairpca.data.frames import frame_names
 from fairpca.data.groups import Groups, encode_groups, label_codes
 from fairpca.data.labels import object_array
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
-from fairpca.data.weights import checked_weights
+from fairpca.data.row_values import checked_weights
 
 __all__ = [
     "check_same_names",

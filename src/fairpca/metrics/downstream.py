@@ -19,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from fairpca.data.groups import Label, sorted_labels
-from fairpca.data.plain_output import giving_arrays
+from fairpca.data.array_library import giving_arrays
+from fairpca.data.labels import Label, sorted_labels
 from fairpca.metrics._group_rates import GroupRates, group_rates, published_gaps
 from fairpca.metrics._inputs import (
     check_same_names,

@@ -14,10 +14,10 @@ from sklearn.utils.validation import _num_samples
 
 from fairpca.data.dask_input import is_dask
 from fairpca.data.frames import without_stored_index
-from fairpca.data.groups import Groups, align_to_index, encode_groups, level_array
-from fairpca.data.masked import without_mask
+from fairpca.data.groups import Groups, encode_groups
+from fairpca.data.labels import level_array
 from fairpca.data.matrix import index_of
-from fairpca.data.weights import checked_weights
+from fairpca.data.row_values import align_to_index, checked_weights, without_mask
 
 __all__ = ["Floats", "Rows", "Sample", "gather_sample", "take_rows"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairpca.data.groups import Label, label_key
+from fairpca.data.labels import Label, label_key
 from fairpca.summaries.base import GroupSummary, Mask
 
 __all__ = ["Contrast", "one_versus_rest"]

@@ -16,16 +16,11 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from fairpca.data.dask_input import Block, dask_module
-from fairpca.data.groups import (
-    Attribute,
-    Groups,
-    Label,
-    encode_groups,
-    label_key,
-)
+from fairpca.data.groups import Attribute, Groups, encode_groups
 from fairpca.data.groups import label_attribute as encode_label
+from fairpca.data.labels import Label, label_key
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
-from fairpca.data.weights import checked_weights
+from fairpca.data.row_values import checked_weights
 from fairpca.summaries.base import CellId, Floats, cell_id, split_into_cells
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.reduction import compute, local_reduce, tree_reduce

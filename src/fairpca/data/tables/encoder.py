@@ -17,9 +17,10 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from fairpca.data.array_library import giving_arrays
+from fairpca.data.choices import check_choice
 from fairpca.data.files.table_source import check_columns
 from fairpca.data.frames import check_distinct_names
-from fairpca.data.plain_output import giving_arrays
 from fairpca.data.row_numbers import first_row, rows_from
 from fairpca.data.tables.categories import category_codes, category_of
 from fairpca.data.tables.column_checks import (
@@ -155,7 +156,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def check(self, X: Any) -> None:
         """Raise ValueError with everything that is wrong with a whole table, before any work."""
-        _check_choice("missing", self.missing, ("error", "impute"))
+        check_choice("missing", self.missing, ("error", "impute"))
         table = as_table(X)
         if table.num_rows == 0:
             raise ValueError("the table has no rows.")
@@ -307,8 +308,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return [n for n, k in zip(self._columns, self.kinds_, strict=True) if k == "number"]
 
     def _start(self, table: pa.Table) -> None:
-        _check_choice("missing", self.missing, ("error", "impute"))
-        _check_choice("unseen", self.unseen, ("warn", "error"))
+        check_choice("missing", self.missing, ("error", "impute"))
+        check_choice("unseen", self.unseen, ("warn", "error"))
         if table.num_rows == 0:
             raise ValueError("the table has no rows.")
         names = tuple(table.column_names)
@@ -439,8 +440,3 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         check_columns(missing, table.column_names, "the table")
         return table.select(list(self._columns))
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {choices}, got {value!r}.")

@@ -7,11 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.choices import check_choice
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import dtype_of
 from fairpca.estimators.families.contrasted import ContrastedProjection
 from fairpca.estimators.families.summarized import SummarisedRows
-from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
+from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.solvers.moments.convex_matching import matching_components, solve_by_splitting
 from fairpca.solvers.moments.convex_matching_sdp import solve_by_modelling
 from fairpca.solvers.moments.covariance_matching import covariance_differences

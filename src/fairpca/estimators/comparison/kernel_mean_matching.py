@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from fairpca.data.array_library import to_numpy
+from fairpca.data.choices import check_choice
 from fairpca.data.dask_input import is_dask
 from fairpca.data.groups import Groups
 from fairpca.data.matrix import check_no_underflow
@@ -39,7 +40,6 @@ from fairpca.estimators.families.kernel_map import (
     kernel_matrix,
 )
 from fairpca.estimators.parameters import (
-    check_choice,
     check_group_handling,
     check_n_components,
     check_positive_count,

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from fairpca.data.choices import check_choice
 from fairpca.estimators.base import dtype_of
 from fairpca.estimators.families.contrasted import ContrastedProjection
 from fairpca.estimators.families.summarized import SummarisedRows
-from fairpca.estimators.parameters import check_choice
 from fairpca.solvers.moments.leace import erased_components
 from fairpca.solvers.moments.moment_matching import span_of_directions
 from fairpca.summaries.moments import Resolution

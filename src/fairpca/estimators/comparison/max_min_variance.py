@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from fairpca.data.choices import check_choice
 from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_converged
-from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
+from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.solvers.balance.max_min_variance import minorise_maximise, subgradient_ascent
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.dask_input import dask_table
-from fairpca.data.groups import Attribute, Groups, label_key, sorted_labels
+from fairpca.data.groups import Attribute, Groups
+from fairpca.data.labels import label_key, sorted_labels
 from fairpca.estimators.base import CheckedRows, LinearProjection
 from fairpca.solvers.streaming.cluster_power import absorb_partitions
 from fairpca.solvers.streaming.noisy_power import NoisyPower

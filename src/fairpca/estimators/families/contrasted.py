@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from fairpca.data.choices import CRITERIA, check_choice
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.families.removal import warn_without_variance
 from fairpca.estimators.families.summarized import SummarisedRows, SummaryProjection
-from fairpca.estimators.parameters import CRITERIA, check_choice, check_n_components
+from fairpca.estimators.parameters import check_n_components
 from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 from fairpca.summaries.base import Floats, Mask
 from fairpca.summaries.contrasts import Contrast, one_versus_rest

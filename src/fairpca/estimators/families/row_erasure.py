@@ -9,18 +9,14 @@ import numpy as np
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.data.groups import label_key
+from fairpca.data.choices import CRITERIA, check_choice
+from fairpca.data.labels import label_key
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, as_generator
 from fairpca.estimators.families.removal import SubspaceRemoval, Summary
-from fairpca.estimators.parameters import (
-    CRITERIA,
-    check_choice,
-    check_group_handling,
-    check_n_components,
-)
+from fairpca.estimators.parameters import check_group_handling, check_n_components
 from fairpca.solvers.erasure.classifiers import Concept
 from fairpca.solvers.moments.moment_matching import span_of_directions
 from fairpca.solvers.result import SolverResult

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairpca.data.sizes import parse_bytes
+from fairpca.data.choices import check_choice, parse_bytes
 from fairpca.estimators.base import CheckedRows, as_generator, dtype_of
 from fairpca.estimators.moment_matching import check_n_unfair, unfair_per_attribute
 from fairpca.estimators.parameters import (
-    check_choice,
     check_group_handling,
     check_n_components,
     check_positive_count,

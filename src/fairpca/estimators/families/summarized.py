@@ -14,15 +14,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from fairpca.data.choices import CRITERIA
 from fairpca.data.dask_input import is_dask
-from fairpca.data.groups import Groups, Label, level_array
+from fairpca.data.groups import Groups
+from fairpca.data.labels import Label, level_array
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.estimators.base import CheckedRows, LinearProjection
 from fairpca.estimators.families.cluster import ClusterRows, counted_rows, partitioned_rows
 from fairpca.estimators.parameters import (
-    CRITERIA,
     check_columns_suffice,
     check_group_handling,
     check_n_components,

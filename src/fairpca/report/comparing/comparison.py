@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from fairpca.data.groups import Groups, sorted_labels
+from fairpca.data.groups import Groups
+from fairpca.data.labels import sorted_labels
 from fairpca.data.tables.columns import as_table, count_missing
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.data.tables.giveaways import warn_of_giveaways
