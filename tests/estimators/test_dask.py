@@ -396,7 +396,7 @@ def test_errors_name_block_and_column(name, table):
         ESTIMATORS[name]().fit(good)
     with pytest.raises(ValueError, match="sensitive_features has 3 rows, X has 400"):
         ESTIMATORS[name]().fit(good, sensitive_features=["a", "b", "a"])
-    with pytest.raises(ValueError, match="sample_weight has only zeros"):
+    with pytest.raises(ValueError, match="sample_weight is all zeros"):
         ESTIMATORS[name]().fit(good, sensitive_features=group, sample_weight=np.zeros(N))
     with pytest.raises(ValueError, match="Negative"):
         ESTIMATORS[name]().fit(good, sensitive_features=group, sample_weight=np.full(N, -1.0))

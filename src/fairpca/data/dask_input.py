@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
+from fairpca.data.frames import eager
 from fairpca.data.labels import label_array
 from fairpca.data.row_values import align_to_index
 
@@ -315,9 +316,7 @@ def _split_array(values: Any, layout: _Layout, name: str) -> list[Any]:
 def _split_memory(values: Any, layout: _Layout, name: str) -> list[Any]:
     index = layout.whole_index() if hasattr(values, "reindex") else None
     values = align_to_index(values, index, name, labels=name == "sensitive_features")
-    native = nw.from_native(values, allow_series=True, pass_through=True)
-    if isinstance(native, nw.LazyFrame):
-        native = native.collect()
+    native = eager(values)
     if not isinstance(native, nw.DataFrame | nw.Series):
         native = label_array(values, name)  # no list: Dask would look into every item
     lengths = layout.known_lengths()

@@ -13,28 +13,27 @@ from sklearn.utils.validation import _check_sample_weight
 
 from fairpca.data.row_numbers import first_row
 
-__all__ = ["align_to_index", "checked_weights", "masked_as_none", "without_mask"]
+__all__ = [
+    "align_to_index",
+    "all_weights_zero",
+    "checked_weights",
+    "masked_as_none",
+    "without_mask",
+]
 
 
 def align_to_index(values: Any, index: Any, name: str, *, labels: bool = False) -> Any:
-    """Put pandas `values` in the order of X's pandas index; others come back as they are.
+    """Return pandas `values` in the order of X's pandas index, and others as they are.
 
-    All that comes beside X goes through here. What is masked is refused, or with `labels` becomes
-    None, a missing label.
-
-    Raises
-    ------
-    ValueError
-        If both have an index and their labels are not the same set, or labels repeat so that the
-        order cannot be known; or if a value is masked.
+    Everything that comes beside X goes through here; `name` is what the caller calls it. Raises
+    ValueError if the two indexes have different labels, or repeated labels in another order; or if
+    a value is masked, except that `labels` become None there, a missing label.
     """
     values = masked_as_none(values) if labels else without_mask(values, name)
     own = getattr(values, "index", None)
     if index is None or own is None or callable(own) or not hasattr(values, "reindex"):
         return values
-    if len(own) != len(index):
-        return values  # the length check has the better message
-    if own.equals(index):
+    if len(own) != len(index) or own.equals(index):  # lengths are checked by the caller
         return values
     foreign = own.difference(index)
     if len(foreign):
@@ -57,22 +56,8 @@ def checked_weights(
 ) -> NDArray[np.float64]:
     """Return weights as float64, shape (n_samples,), in the order of X's rows.
 
-    Parameters
-    ----------
-    sample_weight : array-like or Series of shape (n_samples,)
-        Finite and not negative.
-    n_samples : int
-        Rows of X.
-    index : pandas.Index, optional
-        That of X.
-    all_zero : bool
-        Whether all weights may be zero, as in one batch of many.
-
-    Raises
-    ------
-    ValueError
-        If the shape is another one, or a weight is masked, negative or not finite; or if all are
-        zero, unless `all_zero` is set.
+    Raises ValueError if the shape is another one, or a weight is masked, negative or not finite; or
+    if all are zero, unless `all_zero` allows it, as in one batch of many.
 
     Examples
     --------
@@ -80,7 +65,10 @@ def checked_weights(
     array([1., 2.])
     """
     aligned = align_to_index(sample_weight, index, "sample_weight")
-    if all_zero and np.shape(aligned) == (n_samples,) and not np.any(aligned):
+    given = np.asarray(aligned)
+    if given.shape == (n_samples,) and given.dtype.kind in "biuf" and not given.any():
+        if not all_zero:
+            raise all_weights_zero()
         return np.zeros(n_samples)
     weights: NDArray[np.float64] = _check_sample_weight(
         aligned,
@@ -88,25 +76,19 @@ def checked_weights(
         dtype=np.float64,
         ensure_non_negative=True,
     )
-    if not (weights > 0).any():  # older scikit-learn lets this pass
-        raise ValueError("sample_weight has only zeros, no non-zero number: no row counts.")
     return weights
+
+
+def all_weights_zero() -> ValueError:
+    """Return the error for weights that leave no row to learn from."""
+    return ValueError("sample_weight is all zeros; at least one weight must be positive.")
 
 
 def without_mask(values: Any, name: str) -> Any:
     """Return a masked array that masks nothing as a plain one, and anything else as it is.
 
-    Parameters
-    ----------
-    values : object
-        What came beside X, one entry per row.
-    name : str
-        What the caller calls it.
-
-    Raises
-    ------
-    ValueError
-        If an entry is masked, also within a list or an array of objects.
+    Raises ValueError if an entry is masked, also within a list or an array of objects; `name` is
+    what the caller calls the values.
 
     Examples
     --------
