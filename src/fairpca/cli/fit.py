@@ -270,7 +270,7 @@ def _settings(method: Method, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
-    from fairpca.data.tables.unseen import describe_filled
+    from fairpca.data.tables.categories import describe_filled
     from fairpca.report.comparing.certificate import certificate
 
     share = 100 * float(estimator.explained_variance_ratio_.sum())

@@ -8,18 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
 
 from fairpca.data.advice import AdviceError
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.tables.columns import Kind, column_kind, numbers, text_values
 
-__all__ = ["EXACT_UP_TO", "NumberProfile", "TableProfile", "TextProfile"]
+__all__ = [
+    "Moments",
+    "NumberProfile",
+    "TableProfile",
+    "TextProfile",
+    "joined_moments",
+    "no_moments",
+]
 
 KEPT = 50_000
 """The most distinct values of a column that are counted one by one, unless more are allowed."""
@@ -29,6 +37,39 @@ EXACT_UP_TO = 2**53
 
 _PLAIN_NUMBER = r"^\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*$"
 _PLACES = 3
+
+
+class Moments(NamedTuple):
+    """Moments of numeric columns, each of shape (n_numeric,); missing values do not count."""
+
+    means: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    """Standard deviations, 1 for constant columns."""
+    n_values: NDArray[np.int64]
+
+
+def no_moments(n_numeric: int) -> Moments:
+    """Return the moments of no rows."""
+    zeros = np.zeros(n_numeric)
+    return Moments(zeros, zeros, np.ones(n_numeric), zeros.astype(np.int64))
+
+
+def joined_moments(values: NDArray[np.float64], known: Moments) -> Moments:
+    """Return the moments of a block, shape (n_rows, n_numeric), and of the rows before it."""
+    some = ~np.isnan(values).all(axis=0)  # scikit-learn makes the moments of the others NaN
+    if not some.any():
+        return known
+    scaler = StandardScaler()
+    scaler.mean_, scaler.var_, scaler.scale_, scaler.n_samples_seen_ = (m[some] for m in known)
+    scaler.n_features_in_ = len(scaler.mean_)
+    with np.errstate(all="ignore"):  # overflow is reported by check_scalable
+        scaler.partial_fit(values if some.all() else np.ascontiguousarray(values[:, some]))
+    joined = Moments._make(map(np.copy, known))
+    found = (scaler.mean_, scaler.var_, scaler.scale_, scaler.n_samples_seen_)
+    for moment, new in zip(joined, found, strict=True):
+        moment[some] = new
+    return joined
 
 
 class TextProfile:

@@ -7,6 +7,7 @@ own encoding, so that no Python object is made per row.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import narwhals as nw
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.files.arrow_types import check_flat, decoded, is_text, nan_as_null, plain_types
+from fairpca.data.files.table_source import check_columns
 from fairpca.data.frames import check_distinct_names, dense_columns, without_stored_index
 from fairpca.data.row_numbers import COUNTED, row_number
 
@@ -25,6 +27,7 @@ __all__ = [
     "MISSING",
     "Kind",
     "as_table",
+    "chosen_columns",
     "column_kind",
     "count_missing",
     "numbers",
@@ -80,10 +83,10 @@ def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
         if isinstance(data, dict):
             return plain_types(pa.table({name: _column(values) for name, values in data.items()}))
         frame = nw.from_native(dense_columns(data))
-        eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+        frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
         with warnings.catch_warnings():  # pandas names that are not text become text, as wanted
             warnings.filterwarnings("ignore", message=".*column names of mixed type")
-            table = eager.to_arrow()
+            table = frame.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise ValueError(
             f"a column mixes kinds of values ({str(error).splitlines()[0]}). Make it all numbers "
@@ -100,6 +103,19 @@ def _column(values: Any) -> Any:
     """Let NaN among Python objects be missing, as in a data frame."""
     is_object = isinstance(values, np.ndarray) and values.dtype == object
     return pa.array(values, from_pandas=True) if is_object else values
+
+
+def chosen_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return a table's columns of these names, in this order; ValueError if some are absent."""
+    given = set(table.column_names)
+    absent = [name for name in names if name not in given]
+    if len(absent) > 1:
+        raise ValueError(
+            f"the table lacks {len(absent)} columns the encoder was fitted on: "
+            f"{', '.join(map(repr, absent[:5]))}{', …' if len(absent) > 5 else ''}."
+        )
+    check_columns(absent, table.column_names, "the table")
+    return table.select(list(names))
 
 
 def column_kind(kind: pa.DataType, name: str) -> Kind:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from fairpca.data.files.row_blocks import RowBlock, RowSource
 from fairpca.data.files.table_source import TableSource
 from fairpca.data.row_numbers import rows_from
-from fairpca.data.tables.encoder import TableEncoder, UnseenValues
+from fairpca.data.tables.categories import UnseenValues
+from fairpca.data.tables.encoder import TableEncoder
 from fairpca.data.tables.giveaways import Giveaways
 from fairpca.data.tables.roles import LabelTally, Roles, TableParts, split_table
 
