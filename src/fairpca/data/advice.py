@@ -14,16 +14,7 @@ __all__ = ["AdviceError", "AdviceWarning", "Setting", "python_words", "several"]
 
 @dataclass(frozen=True)
 class Setting:
-    """A parameter, and what to set it to.
-
-    Parameters
-    ----------
-    name : str
-        The parameter's name in Python, such as ``"max_categories"``.
-    value : str, int, tuple of str or None
-        The value advised, or several for a parameter that takes several; None to name the
-        parameter alone.
-    """
+    """A parameter by its name in Python, and the value or values advised (None: the name alone)."""
 
     name: str
     value: str | int | tuple[str, ...] | None = None

@@ -45,18 +45,10 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DaskTable:
-    """Rows on a cluster.
+    """Rows on a cluster: delayed `Block` values in row order, and the same without X (`labels`).
 
-    Parameters
-    ----------
-    blocks : tuple of Delayed
-        `Block` values in row order.
-    labels : tuple of Delayed
-        The same without X, to be read at less cost.
-    meta : array or frame of shape (0, n_features)
-        Columns and types of the X of each block.
-    has_groups, has_y : bool
-        Whether sensitive features, and y, were given.
+    `meta`, shape (0, n_features), has the columns and types of X; `has_groups` and `has_y` say
+    whether sensitive features, and y, were given.
     """
 
     blocks: tuple[Any, ...]
@@ -82,13 +74,7 @@ def is_dask_frame(X: Any) -> bool:
 
 
 def dask_module(name: str = "dask") -> Any:
-    """Import Dask, or a part of it.
-
-    Raises
-    ------
-    ImportError
-        With what to install.
-    """
+    """Import Dask, or a part of it; an ImportError says what to install."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -100,28 +86,14 @@ def dask_module(name: str = "dask") -> Any:
 def dask_table(X: Any, sensitive_features: Any, y: Any, sample_weight: Any) -> DaskTable:
     """Cut everything along the blocks of X.
 
-    Parameters
-    ----------
-    X : dask array, dask frame, or sequence of delayed parts
-        A part is X or (X, labels[, weights[, y]]), delayed as a whole or item by item.
-        Arrays may have unknown lengths, and are rechunked if their columns are cut.
-    sensitive_features, y, sample_weight : Dask or in-memory values, or None
-        Lazy frames go with X partition by partition. In-memory values are cut along X, in whose
-        order pandas labels are put if X is a frame.
-
-    Raises
-    ------
-    TypeError
-        If X is another Dask object.
-    ValueError
-        If shapes are wrong, lengths differ, or parts cannot be matched.
+    X is a Dask array (rechunked if its columns are cut), a frame, or a sequence of delayed parts: X
+    or (X, labels[, weights[, y]]), delayed as a whole or item by item. Lazy values beside X go with
+    it partition by partition; those in memory are cut along it, pandas labels first put in the
+    order of a frame's index. Raises TypeError for other Dask objects, and ValueError if shapes are
+    wrong, lengths differ, or parts cannot be matched.
     """
     layout = _layout(X, dask_module())
-    given = {
-        "sensitive_features": sensitive_features,
-        "y": y,
-        "sample_weight": sample_weight,
-    }
+    given = {"sensitive_features": sensitive_features, "y": y, "sample_weight": sample_weight}
     sides = {}
     for name, values in given.items():
         packed = layout.packed.get(name)
@@ -141,13 +113,7 @@ def dask_table(X: Any, sensitive_features: Any, y: Any, sample_weight: Any) -> D
 
 
 def dask_meta(X: Any) -> Any:
-    """Return the columns and types of a Dask array or frame, as one in memory without rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X is another Dask object, or no table.
-    """
+    """Return the columns and types of a Dask array or frame, as one in memory without rows."""
     if isinstance(X, list | tuple):
         raise TypeError("X is a list of delayed parts: pass one Dask array or frame.")
     return _layout(X, dask_module()).meta
@@ -181,7 +147,7 @@ class _Layout:
         return parts[0].append(list(parts[1:])) if len(parts) > 1 else parts[0]
 
     def row_parts(self) -> list[Any]:
-        """Return what tells a block's rows without reading them, where something does."""
+        """Return each block's index or number of rows, read from the block only if unknown."""
         if self.index is not None:
             return self.index
         if self.lengths is not None:

@@ -155,20 +155,9 @@ def check_levels(
 ) -> None:
     """Raise ValueError if an attribute has too few groups; warn if labels are doubtful.
 
-    Parameters
-    ----------
-    name : str
-        The attribute's.
-    levels : sequence of labels
-        Those of all rows so far.
-    n_samples : int
-        All rows so far.
-    min_groups : int
-        The fewest groups there may be.
-    known : sequence of labels
-        Those of `levels` that earlier rows had: warnings about these alone were given then.
-    combined : bool
-        Whether labels are combinations of labels, which are numerous by nature.
+    `levels` are the labels of all `n_samples` rows so far; `known` are those that earlier rows had,
+    about which alone no warning is repeated. `combined` labels are combinations of labels, which
+    are numerous by nature.
     """
     n_levels, column = len(levels), f"sensitive_features column {name!r}"
     if n_levels < min_groups:
@@ -197,15 +186,7 @@ def check_levels(
 
 
 def check_alike(column: str, levels: Sequence[Any], *, known: Sequence[Any] = ()) -> None:
-    """Warn if labels that count as different look the same to a reader.
-
-    Parameters
-    ----------
-    column : str
-        What to call it in the warning.
-    levels, known
-        As in `check_levels`.
-    """
+    """Warn if labels that count as different look the same to a reader; see `check_levels`."""
     alike = _alike(levels, set(map(label_key, known)))
     if alike:
         warn_caller(
