@@ -24,8 +24,8 @@ from scipy.special import gammaln
 __all__ = ["Relation", "Sorted"]
 
 MOST_VALUES = 4096
-"""The most source values remembered; beyond, a source on a scale keeps the ends of its runs. A larger
-number takes more memory and time."""
+"""The most source values remembered; beyond, a source on a scale keeps the ends of its runs. A
+larger number takes more memory and time."""
 
 HOPELESS = 100.0
 """A relation is dropped when the target's values can be dealt out in more than exp(this) ways while
