@@ -14,12 +14,14 @@ from sklearn.utils.validation import _check_sample_weight
 from fairpca.data.row_numbers import first_row
 
 __all__ = [
+    "ALL_ZEROS",
     "align_to_index",
-    "all_weights_zero",
     "checked_weights",
     "masked_as_none",
     "without_mask",
 ]
+
+ALL_ZEROS = "sample_weight is all zeros; at least one weight must be positive"
 
 
 def align_to_index(values: Any, index: Any, name: str, *, labels: bool = False) -> Any:
@@ -68,7 +70,7 @@ def checked_weights(
     given = np.asarray(aligned)
     if given.shape == (n_samples,) and given.dtype.kind in "biuf" and not given.any():
         if not all_zero:
-            raise all_weights_zero()
+            raise ValueError(ALL_ZEROS)
         return np.zeros(n_samples)
     weights: NDArray[np.float64] = _check_sample_weight(
         aligned,
@@ -77,11 +79,6 @@ def checked_weights(
         ensure_non_negative=True,
     )
     return weights
-
-
-def all_weights_zero() -> ValueError:
-    """Return the error for weights that leave no row to learn from."""
-    return ValueError("sample_weight is all zeros; at least one weight must be positive.")
 
 
 def without_mask(values: Any, name: str) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairpca.data.dask_input import dask_table
 from fairpca.data.groups import Attribute, Groups
 from fairpca.data.labels import label_key, sorted_labels
-from fairpca.data.row_values import all_weights_zero
+from fairpca.data.row_values import ALL_ZEROS
 from fairpca.estimators.base import CheckedRows, LinearProjection
 from fairpca.solvers.streaming.cluster_power import absorb_partitions
 from fairpca.solvers.streaming.noisy_power import NoisyPower
@@ -91,7 +91,7 @@ def counted_rows(
     """
     n, d = tally.weighted_rows, partitions.rules.n_features
     if tally.n_rows and not n:
-        raise all_weights_zero()
+        raise ValueError(ALL_ZEROS)
     if n < 2:
         raise ValueError(
             f"Found array with {n} sample(s) (shape=({n}, {d})) while a minimum of 2 is required "
