@@ -1,7 +1,7 @@
-"""Messages that name a setting: each user interface writes it the way it is set there.
+"""Messages that name a setting, which Python and the command line write in their own ways.
 
-An error about a column may advise to impute missing values. In Python that is
-``missing='impute'``, on a command line ``--missing impute``: the message holds the setting itself.
+An error may advise to impute missing values: ``missing='impute'`` in Python, and on the command line
+``--missing impute``. So the message holds the setting itself, a `Setting`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Advice:
         self.parts = parts
         named = [part for part in parts if isinstance(part, Setting) and part.value is not None]
         self.remedies = tuple(named[:1] if remedies is None else remedies)
-        """What to set, so that the problem is gone."""
+        """The settings that solve the problem."""
 
     def worded(self, write: Callable[[Setting], str]) -> str:
         """Return the message with each setting as `write` gives it."""
@@ -55,7 +55,7 @@ class _Advice:
 
 
 class AdviceError(_Advice, ValueError):
-    """What was given cannot be used; the message says which setting would help.
+    """The input cannot be used; the message says which setting would help.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class AdviceError(_Advice, ValueError):
 
 
 class AdviceWarning(_Advice, UserWarning):
-    """What was given was used, but perhaps should not have been."""
+    """The input was used, although it looks wrong; the message says which setting would help."""
 
 
 def several(problems: Sequence[AdviceError], what: str) -> AdviceError:

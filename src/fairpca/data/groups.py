@@ -228,7 +228,7 @@ def label_attribute(y: Any, groups: Groups, index: Any = None, *, part: bool = F
 
 
 def _in_combination(label: Label) -> str:
-    """Write a label as a part of a combination's name, such that no two are written alike."""
+    """Write a label as part of a combination's name; different labels are written differently."""
     if isinstance(label, str):
         try:
             float(label)

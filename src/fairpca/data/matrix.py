@@ -1,4 +1,4 @@
-"""Checked data matrices: what X may be, and which column is to blame when it may not."""
+"""Checked data matrices: what X may be, and which column and row break the rule."""
 
 from __future__ import annotations
 
