@@ -1,7 +1,7 @@
 """Messages that name a setting, which Python and the command line write in their own ways.
 
-An error may advise to impute missing values: ``missing='impute'`` in Python, and on the command line
-``--missing impute``. So the message holds the setting itself, a `Setting`.
+An error may advise to impute missing values: ``missing='impute'`` in Python, ``--missing impute``
+on the command line. So the message holds the setting itself, a `Setting`.
 """
 
 from __future__ import annotations
