@@ -99,7 +99,7 @@ def dask_table(X: Any, sensitive_features: Any, y: Any, sample_weight: Any) -> D
         packed = layout.packed.get(name)
         if packed is not None and values is not None:
             raise ValueError(
-                f"{name} came twice: in the parts of X, and as an argument. Give it once."
+                f"{name} is given twice: in the parts of X, and as an argument. Give it once."
             )
         sides[name] = _split(values, layout, name) if packed is None else packed
     block = dask_module().delayed(Block)

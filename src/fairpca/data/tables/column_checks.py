@@ -121,8 +121,8 @@ def check_no_missing(table: pa.Table) -> None:
     if found:
         raise AdviceError(
             _missing(found, table.num_rows),
-            "or leave those rows out: these columns had none when the model was fitted. One that "
-            "is fitted with ",
+            "or leave those rows out: these columns had none when the model was fitted. A model "
+            "fitted with ",
             Setting("missing", "impute"),
             " fills them in itself.",
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log
 from typing import Any
 
@@ -59,20 +59,14 @@ class _Pair:
         if forward and backward and self.forward.n_values == self.forward.n_classes:
             return "the same in another coding"
         if forward:
-            return "its ranges give it" if self.forward.in_ranges else "its values give it"
+            return (
+                "its ranges determine it" if self.forward.in_ranges else "its values determine it"
+            )
         if backward:
             return _FOLLOWS
         if self.gaps is not None and self.gaps.log_chance() < most:
-            return "where it is missing gives it"
+            return "where it is missing determines it"
         return ""
-
-
-@dataclass(eq=False)
-class _Column:
-    """A feature's kind, and the codes of its values where they are no numbers."""
-
-    kind: Kind
-    codes: dict[Hashable, int] = field(default_factory=dict)
 
 
 class Giveaways:
@@ -93,7 +87,8 @@ class Giveaways:
         self.categorical, self.positive = frozenset(categorical), positive
         self.passed_over = frozenset(passed_over)
         self.n_pairs = 0
-        self._columns: dict[str, _Column] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._codes: dict[str, dict[Hashable, int]] = {}  # of features that are not numbers
         self._targets: dict[str, dict[Hashable, int] | None] = {}
         self._pairs: dict[tuple[str, str], _Pair] = {}
         self._complete: dict[str, Relation] = {}  # as `gaps` of a feature without any
@@ -145,12 +140,12 @@ class Giveaways:
         targets: Mapping[str, Floats],
         sources: Mapping[str, Sorted],
     ) -> None:
-        if name not in self._columns:
+        if name not in self._kinds:
             kind = self._kind(column, name)
             if kind is None:
                 self._empty_at_first.add(name)
                 return
-            self._columns[name] = _Column(kind)
+            self._kinds[name], self._codes[name] = kind, {}
             for target in targets:
                 self._pairs[name, target] = self._pair(name, target)
             self.n_pairs += len(targets)
@@ -166,7 +161,7 @@ class Giveaways:
                 pair.gaps.update_constant(sources[target], 0.0)
         if has_gaps or any(pair.by_value for pair in pairs.values()):
             self._compare_values(self._values(column, name), pairs, targets, sources)
-        too_many = len(self._columns[name].codes) > MOST_VALUES  # names of rows, not of groups
+        too_many = len(self._codes[name]) > MOST_VALUES  # names of rows, not of groups
         for target, pair in pairs.items():
             if too_many or not pair.open:
                 del self._pairs[name, target]
@@ -188,7 +183,7 @@ class Giveaways:
                 pair.gaps.update(sources[target], gaps)
 
     def _pair(self, name: str, target: str) -> _Pair:
-        number = self._columns[name].kind == "number"
+        number = self._kinds[name] == "number"
         numeric_target = self._targets[target] is None
         return _Pair(
             Relation(ordered_source=number, ordered_target=numeric_target),
@@ -212,13 +207,13 @@ class Giveaways:
 
     def _values(self, column: pa.ChunkedArray, name: str) -> Floats:
         """Return a feature as numbers or codes, NaN where missing."""
-        known = self._columns[name]
-        if known.kind == "number":
+        kind = self._kinds[name]
+        if kind == "number":
             return numbers(column, name)
         found = []
         for chunk in column.chunks:
-            values, indices = text_codes(chunk, name, known.kind)
-            found.append(_codes(values, known.codes)[indices])
+            values, indices = text_codes(chunk, name, kind)
+            found.append(_codes(values, self._codes[name])[indices])
         return np.concatenate(found) if found else np.empty(0)
 
     def _named(self, parts: TableParts) -> dict[str, NDArray[Any]]:
@@ -249,7 +244,7 @@ class Giveaways:
 
 
 _POSITIVE = " (positive or not)"
-_FOLLOWS = "follows from it"
+_FOLLOWS = "determined by it"
 
 
 def warn_of_giveaways(
