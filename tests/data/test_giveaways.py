@@ -79,7 +79,11 @@ KINDS = {
         "the same in another coding",
     ),
     "one level": ((RACE == "e").astype(float), "race", "determined by it"),
-    "levels put together": (np.where(np.isin(RACE, ["a", "b"]), "x", "y"), "race", "determined by it"),
+    "levels put together": (
+        np.where(np.isin(RACE, ["a", "b"]), "x", "y"),
+        "race",
+        "determined by it",
+    ),
     "finer": ([f"{r}{i % 4}" for i, r in enumerate(RACE)], "race", "its values determine it"),
     "what was cut": (SCORE, "hired", "its ranges determine it"),
     "falling": (-np.exp(SCORE), "hired", "its ranges determine it"),
@@ -112,7 +116,7 @@ def test_one_hot_columns_are_named_together_with_what_to_copy():
         warn_of_giveaways(parts(columns))
     (warning,) = caught
     text = str(warning.message)
-    assert text.startswith("the group 'race' determines feature columns: 'race is a' (determined by it")
+    assert text.startswith("the group 'race' determines feature columns: 'race is a' (determined")
     assert text.endswith(f"To leave them out: drop={list(columns)!r}.")
 
 
