@@ -17,7 +17,12 @@ from fairpca.data.advice import AdviceError, AdviceWarning, Setting, several
 from fairpca.data.files.csv_codes import code_example
 from fairpca.data.row_numbers import COUNTED
 from fairpca.data.tables.column_profile import NumberProfile, TableProfile, TextProfile
-from fairpca.data.tables.columns import MISSING, count_missing, refuse_empty, refuse_infinite
+from fairpca.data.tables.columns import (
+    MISSING,
+    count_missing,
+    refuse_empty,
+    refuse_infinite,
+)
 from fairpca.data.tables.disguises import (
     GROUPED,
     MOSTLY,
@@ -104,13 +109,11 @@ def warn_of_columns(profile: TableProfile) -> None:
         if isinstance(column, TextProfile):
             _warn_of_text(name, column, profile.max_categories)
         elif column.n_rows > 20 and column.is_row_number:
-            warn_caller(
-                AdviceWarning(
-                    f"column {name!r} counts up by one from row to row: it looks like a row "
-                    "number, not a feature. Leave it out if so (",
-                    Setting("drop", name),
-                    ").",
-                )
+            _warn(
+                f"column {name!r} counts up by one from row to row: it looks like a row number, "
+                "not a feature. Leave it out if so (",
+                Setting("drop", name),
+                ").",
             )
 
 
@@ -134,14 +137,16 @@ def check_not_code(field: pa.Field) -> None:
     if example is None:
         return
     how = "leading zeros" if example.startswith("0") else "more digits than a number keeps"
-    warn_caller(
-        AdviceWarning(
-            f"column {field.name!r} is taken as numbers, although it has values with {how}, such "
-            f"as {example!r}. If they are codes, keep them as text: ",
-            Setting("categorical", field.name),
-            ".",
-        )
+    _warn(
+        f"column {field.name!r} is taken as numbers, although it has values with {how}, such as "
+        f"{example!r}. If they are codes, keep them as text: ",
+        Setting("categorical", field.name),
+        ".",
     )
+
+
+def _warn(*parts: str | Setting) -> None:
+    warn_caller(AdviceWarning(*parts))
 
 
 def _raise(found: list[AdviceError], profile: TableProfile, *, impute: bool) -> None:
@@ -224,22 +229,18 @@ def _warn_of_text(name: str, column: TextProfile, limit: int | None) -> None:
     values, n_rows = column.values, column.n_rows
     words = sorted(_words(column))
     if len(values) >= 5 and 0 < len(words) <= len(values) // 4:
-        warn_caller(
-            AdviceWarning(
-                f"column {name!r} is taken as text because of {words[0]!r}; its other values are "
-                "numbers. If that stands for a missing number, say so: ",
-                Setting("na_values", words[0]),
-                ".",
-            )
+        _warn(
+            f"column {name!r} is taken as text because of {words[0]!r}; its other values are "
+            "numbers. If that stands for a missing number, say so: ",
+            Setting("na_values", words[0]),
+            ".",
         )
     if limit is None and len(values) > max(50, n_rows // 20):
-        warn_caller(
-            AdviceWarning(
-                f"column {name!r} has {len(values)} different values in {n_rows} rows, each of "
-                "which becomes a feature. Leave it out if it is a name or an identifier (",
-                Setting("drop", name),
-                ").",
-            )
+        _warn(
+            f"column {name!r} has {len(values)} different values in {n_rows} rows, each of which "
+            "becomes a feature. Leave it out if it is a name or an identifier (",
+            Setting("drop", name),
+            ").",
         )
 
 
