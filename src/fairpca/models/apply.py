@@ -19,9 +19,9 @@ from fairpca.data.files.opening import TEXT_SUFFIXES, open_table
 from fairpca.data.files.table_source import BLOCK_ROWS, BLOCK_VALUES, TableSource, check_columns
 from fairpca.data.files.writing import output_suffix, row_writer
 from fairpca.data.row_numbers import rows_from
+from fairpca.data.tables.categories import UnseenValues
 from fairpca.data.tables.columns import numbers
 from fairpca.data.tables.encoder import TableEncoder
-from fairpca.data.tables.unseen import UnseenValues
 from fairpca.models.files import Model, load_model
 
 __all__ = ["TransformedFile", "open_for_model", "transform_file"]
