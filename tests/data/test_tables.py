@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpca.data.files import csv_files
-from fairpca.data.files.opening import ColumnNotFoundError, DataFileError, open_table, read_table
+from fairpca.data.files.kinds import open_table, read_table
+from fairpca.data.files.table_source import ColumnNotFoundError, DataFileError
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 
-from fairpca.data.files.csv_codes import (
+from fairpca.data.files.arrow_files import ArrowWriter
+from fairpca.data.files.arrow_types import plain_types
+from fairpca.data.files.csv_text import (
+    check_quotes,
     find_code,
     holds_hexadecimal,
     holds_padded,
     marked,
     suspects,
 )
-from fairpca.data.files.csv_quotes import check_quotes
 from fairpca.data.files.table_source import DataFileError, TableSource
 from fairpca.data.row_numbers import COUNTED
 
-__all__ = ["open_csv"]
+__all__ = ["open_csv", "write_csv"]
 
 BLOCK_BYTES = 1 << 20
 """Bytes parsed at a time, unless rows are long: also the longest row that can be read."""
 
 ROWS_PER_BLOCK = 32
-"""A block holds at least so many rows as long as the header."""
+"""A block holds at least this many rows as long as the header."""
 
 _LADDER = (
     pa.null(),
@@ -56,21 +59,21 @@ def open_csv(path: Path, na_values: Sequence[str] = ()) -> TableSource:
         first = file.readline(1 << 26)
     delimiter = "\t" if path.suffix.lower() == ".tsv" else _guess_delimiter(first)
     block_bytes = max(BLOCK_BYTES, ROWS_PER_BLOCK * len(first))
-    source = CsvSource(
-        path,
-        (),
-        None,
-        delimiter=delimiter,
-        block_bytes=block_bytes,
-        na_values=tuple(na_values),
-    )
+    source = CsvSource(path, (), None, delimiter=delimiter, block_bytes=block_bytes)
     names = source.header()
     index: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     if len(names) > 1 and names[0] == "" and all(names[1:]):  # what DataFrame.to_csv writes
         index, names = ("",), names[1:]
         notes = ("the first column has no name: taken as row numbers and left out",)
-    return replace(source, column_names=names, index_names=index, notes=notes, n_columns=len(names))
+    return replace(
+        source,
+        column_names=names,
+        index_names=index,
+        notes=notes,
+        n_columns=len(names),
+        na_values=tuple(na_values),
+    )
 
 
 @dataclass(frozen=True)
@@ -268,3 +271,17 @@ def _guess_delimiter(line: bytes) -> str:
     if b"," in bare:
         return ","
     return max(",;\t", key=lambda c: bare.count(c.encode()))
+
+
+def _without_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Refuse columns with several values in a row, for which text has no place."""
+    for field in batch.schema:
+        if pa.types.is_nested(field.type):
+            raise ValueError(
+                f"column {field.name!r} holds {field.type} values, for which a CSV file has no "
+                "place: write .parquet or .arrow, or do not copy the column."
+            )
+    return plain_types(batch)
+
+
+write_csv = partial(ArrowWriter, open_writer=csv.CSVWriter, prepared=_without_lists)

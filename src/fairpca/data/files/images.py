@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.files.opening import check_columns, open_table
-from fairpca.data.files.row_blocks import ColumnRoles, RowBlock, RowSource
-from fairpca.data.files.table_source import DataFileError
+from fairpca.data.files.kinds import open_table
+from fairpca.data.files.row_source import ColumnRoles, RowBlock, RowSource
+from fairpca.data.files.table_source import DataFileError, check_columns
 
 __all__ = ["ImageFolder"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -53,18 +53,7 @@ def read_header(file: BinaryIO, path: Path, held: int) -> tuple[tuple[int, ...],
 
 
 class Archive:
-    """The arrays of an ``.npz`` file by name.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Attributes
-    ----------
-    shapes : dict of str to tuple of int
-        The shape of each array.
-    """
+    """The arrays of an ``.npz`` file by name, with their `shapes` and `dtypes`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -109,25 +98,18 @@ class Archive:
 class LazyColumns(Mapping[str, NDArray[Any]]):
     """Columns of an archive's arrays; an array is unpacked when a column of it is first used.
 
-    Parameters
-    ----------
-    archive : Archive
-        Where the arrays are.
-    places : mapping of str to (str, callable)
-        For each column, its array and what picks the column out of it.
+    `places` gives for each column its array's name and its index in the array.
     """
 
-    def __init__(
-        self, archive: Archive, places: Mapping[str, tuple[str, Callable[[Any], Any]]]
-    ) -> None:
+    def __init__(self, archive: Archive, places: Mapping[str, tuple[str, Any]]) -> None:
         self._archive, self._places = archive, dict(places)
         self._loaded: dict[str, NDArray[Any]] = {}
 
     def __getitem__(self, column: str) -> NDArray[Any]:
-        name, pick = self._places[column]
+        name, index = self._places[column]
         if name not in self._loaded:
             self._loaded[name] = self._archive.load(name)
-        found: NDArray[Any] = pick(self._loaded[name])
+        found: NDArray[Any] = self._loaded[name][index]
         return found
 
     def __iter__(self) -> Iterator[str]:

@@ -1,17 +1,18 @@
 """NumPy files as tables: ``.npy`` memory-mapped and read-only, ``.npz`` with named arrays.
 
-An ``.npz`` holds the features under ``X`` or ``data``; every other array with one entry per row
-is a column (or several) of its own, such as group labels. Pickled objects are never loaded.
+Tables are written as ``.npy`` only. An ``.npz`` holds the features under ``X`` or ``data``; every
+other array with one entry per row is a column (or several) of its own, such as group labels.
+Pickled objects are never loaded.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,14 @@ from numpy.typing import NDArray
 
 from fairpca.data.files.numpy_archives import DAMAGE, Archive, LazyColumns, read_header
 from fairpca.data.files.paths import check_readable
-from fairpca.data.files.table_source import BLOCK_ROWS, DataFileError, TableSource
+from fairpca.data.files.table_source import DataFileError, TableSource
 
-__all__ = ["map_array", "open_numpy"]
+__all__ = ["NumpyWriter", "map_array", "open_numpy"]
 
 _MATRIX_KEYS = ("X", "data")
 _NAME_KEYS = ("feature_names", "feature_names_in_", "columns")
-Place = tuple[str, Callable[[Any], Any]]
-"""The array that holds a column, and what picks the column out of it."""
-
-Places = dict[str, Place]
+Places = dict[str, tuple[str, Any]]
+"""For each column the array that holds it, and the index of the column in the array."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +46,6 @@ class NumpySource(TableSource):
             stop = min(total, start + block_rows)
             values = [_arrow(self.arrays[name][start:stop], self.path, name) for name in columns]
             yield pa.record_batch(values, names=columns), stop / total
-
-    def _table(self, columns: list[str]) -> pa.Table:
-        batches = [batch for batch, _ in self._batches(columns, {}, BLOCK_ROWS)]
-        return pa.Table.from_batches(batches) if batches else pa.table({c: [] for c in columns})
 
 
 def map_array(path: Path) -> NDArray[Any]:
@@ -82,7 +77,7 @@ def open_numpy(path: Path) -> TableSource:
         if path.suffix.lower() == ".npy":
             mapped = map_array(path)
             places = _matrix_columns("", mapped.shape, mapped.dtype, path, None)
-            columns = {name: pick(mapped) for name, (_, pick) in places.items()}
+            columns = {name: mapped[index] for name, (_, index) in places.items()}
             return NumpySource(path, tuple(columns), len(mapped), arrays=columns)
         archive = Archive(path)
         n_rows, places, notes = _archive_columns(archive)
@@ -118,10 +113,12 @@ def _archive_columns(archive: Archive) -> tuple[int, Places, tuple[str, ...]]:
         if len(found) not in (1, 2) or found[0] != n_rows:
             skipped.append(name)
             continue
-        for column, place in _named(name, found):
+        width = found[1] if len(found) == 2 else 1
+        for j in range(width):
+            column = name if width == 1 else f"{name}_{j}"
             if column in columns:
                 raise DataFileError(f"{path}: two columns are named {column!r}. Rename an array.")
-            columns[column] = place
+            columns[column] = (name, _index(found, j))
     for array, _ in columns.values():
         if archive.dtypes[array].hasobject:
             raise _damaged(path, ValueError("Python objects in dtype"))
@@ -133,7 +130,7 @@ def _matrix_columns(
     array: str, shape: tuple[int, ...], dtype: np.dtype[Any], path: Path, names: list[str] | None
 ) -> Places:
     if dtype.names:
-        return {name: (array, itemgetter(name)) for name in dtype.names}
+        return {name: (array, name) for name in dtype.names}
     if len(shape) not in (1, 2):
         raise DataFileError(
             f"{path}: the array has {len(shape)} dimensions {shape}; a table has two. "
@@ -145,17 +142,11 @@ def _matrix_columns(
         raise DataFileError(
             f"{path}: {len(names)} feature names ({len(set(names))} different) for {width} columns."
         )
-    return {name: (array, _picker(shape, j)) for j, name in enumerate(names)}
+    return {name: (array, _index(shape, j)) for j, name in enumerate(names)}
 
 
-def _named(name: str, shape: tuple[int, ...]) -> Iterator[tuple[str, Place]]:
-    width = shape[1] if len(shape) == 2 else 1
-    for j in range(width):
-        yield name if width == 1 else f"{name}_{j}", (name, _picker(shape, j))
-
-
-def _picker(shape: tuple[int, ...], column: int) -> Callable[[Any], Any]:
-    return itemgetter((slice(None), column)) if len(shape) == 2 else itemgetter(slice(None))
+def _index(shape: tuple[int, ...], column: int) -> Any:
+    return (slice(None), column) if len(shape) == 2 else slice(None)
 
 
 def _arrow(values: NDArray[np.generic], path: Path, name: str) -> pa.Array:
@@ -178,3 +169,47 @@ def _damaged(path: Path, error: Exception) -> DataFileError:
             "run code. Save labels as text: numpy.save(path, labels.astype(str))."
         )
     return DataFileError(f"{path}: the file is damaged: {error}")
+
+
+class NumpyWriter:
+    """An ``.npy`` file of float64 rows; the header is written again once their number is known.
+
+    NumPy leaves room in the header for the first axis to grow.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self._shape: tuple[int, int] | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append the rows of a block."""
+        if self._shape is None:
+            self._shape = (0, batch.num_columns)
+            self._file.write(self._header())
+        rows = np.column_stack([_number_column(batch, i) for i in range(batch.num_columns)])
+        self._file.write(np.ascontiguousarray(rows).data)
+        self._shape = (self._shape[0] + len(rows), self._shape[1])
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._shape is not None and not self._file.closed:
+            self._file.seek(0)
+            self._file.write(self._header())
+        self._file.close()
+
+    def _header(self) -> bytes:
+        buffer = io.BytesIO()
+        header = {"descr": "<f8", "fortran_order": False, "shape": self._shape}
+        np.lib.format.write_array_header_1_0(buffer, header)
+        return buffer.getvalue()
+
+
+def _number_column(batch: pa.RecordBatch, i: int) -> NDArray[np.float64]:
+    column = batch.column(i)
+    try:
+        return np.asarray(column.cast(pa.float64()), dtype="<f8")
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ValueError(
+            f"column {batch.schema.names[i]!r} is not numeric, and an .npy file holds numbers "
+            "only: write CSV or Parquet instead."
+        ) from None

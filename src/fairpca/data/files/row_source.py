@@ -1,26 +1,30 @@
 """Blocks of rows with their groups, from the start or from a given block on: `RowSource`.
 
-What cannot be read again (a generator) says so.
+A source that cannot be read again (a generator) says so.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from fairpca.data.files.arrow_types import check_flat, is_text, plain_types
-from fairpca.data.files.opening import TableSource, check_columns
-from fairpca.data.files.parquet_folders import check_partitions
-from fairpca.data.files.table_source import reading
+from fairpca.data.files.arrow_types import check_flat, is_text
+from fairpca.data.files.table_source import TableSource, check_columns
 
-__all__ = ["ArraySource", "BlockStream", "ColumnRoles", "RowBlock", "RowSource", "TableRows"]
+__all__ = [
+    "ArraySource",
+    "BlockStream",
+    "ColumnRoles",
+    "RowBlock",
+    "RowSource",
+    "TableRows",
+]
 
 BLOCK_BYTES = 32 * 2**20
 """Size of a block read from an array, unless told otherwise."""
@@ -28,15 +32,7 @@ BLOCK_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Some rows and what belongs to them; every part as `fit` takes it.
-
-    Parameters
-    ----------
-    X : array-like or frame of shape (n_rows, n_features)
-        The rows.
-    sensitive_features, sample_weight, y : optional
-        As in `fit`.
-    """
+    """Some rows X, an array-like or frame, and their groups, weights and labels, as `fit` takes."""
 
     X: Any
     sensitive_features: Any = None
@@ -182,16 +178,10 @@ class ArraySource(RowSource):
 
 @dataclass(frozen=True)
 class ColumnRoles:
-    """Which columns of a table are what; all others are features.
+    """Which columns of a table are what.
 
-    Parameters
-    ----------
-    sensitive_features : str or sequence of str, optional
-        Columns of group labels.
-    y, sample_weight : str, optional
-        Label and weight columns.
-    features : sequence of str, optional
-        The features, in place of all other columns.
+    `sensitive_features` names columns of group labels, `y` and `sample_weight` one each. The
+    features are all other columns unless `features` names them.
     """
 
     sensitive_features: str | Sequence[str] | None = None
@@ -231,28 +221,31 @@ class ColumnRoles:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableRows(RowSource):
-    """The rows of a table: a data file, or a `pyarrow.dataset.Dataset` of many."""
+    """The rows of a table, taken apart by the roles of its columns."""
 
-    table: Any = None
-    roles: ColumnRoles = field(default_factory=ColumnRoles)
+    table: TableSource
+    roles: ColumnRoles
     block_rows: int | None = None
 
     @classmethod
-    def over(cls, table: Any, roles: ColumnRoles, *, block_rows: int | None = None) -> TableRows:
-        """Return the source of a `TableSource`'s or an Arrow dataset's rows."""
-        if isinstance(table, TableSource):
-            name, n_rows = str(table.path), table.n_rows
-        else:
-            files = getattr(table, "files", ())
-            check_partitions(table)
-            with reading(Path(files[0]).parent if files else Path("dataset")):
-                name, n_rows = f"dataset of {len(files)} files", table.count_rows()
-        return cls(name=name, n_rows=n_rows, table=table, roles=roles, block_rows=block_rows)
+    def over(
+        cls, table: TableSource, roles: ColumnRoles, *, block_rows: int | None = None
+    ) -> TableRows:
+        """Return the source of a table's rows."""
+        return cls(
+            name=str(table.path),
+            n_rows=table.n_rows,
+            table=table,
+            roles=roles,
+            block_rows=block_rows,
+        )
 
     def blocks(self, start: int = 0) -> Iterator[RowBlock]:
         """See `RowSource.blocks`."""
-        for batch in islice(self._batches(), start, None):
-            yield self.roles.split(batch, self._features())
+        features, columns = self._columns()
+        batches = self.table.blocks(columns, block_rows=self.block_rows)
+        for batch in islice(batches, start, None):
+            yield self.roles.split(batch, features)
 
     def identity(self) -> dict[str, Any]:
         """See `RowSource.identity`."""
@@ -263,7 +256,7 @@ class TableRows(RowSource):
             "columns of sensitive features": roles.groups,
             "column of y": roles.y,
             "column of sample weights": roles.sample_weight,
-            "features": self._features(),
+            "features": self._columns()[0],
         }
 
     def weighted_rows(self) -> int | None:
@@ -271,33 +264,11 @@ class TableRows(RowSource):
         name = self.roles.sample_weight
         if name is None or self.n_rows is None:
             return self.n_rows
-        return sum(int(np.count_nonzero(_values(b, name))) for b in self._batches([name]))
-
-    def _batches(self, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-        columns = columns or self._columns()[1]
-        if isinstance(self.table, TableSource):
-            yield from self.table.blocks(columns, block_rows=self.block_rows)
-            return
-        size = self.block_rows or max(1, BLOCK_BYTES // (8 * len(columns)))
-        # One fragment after the other: a scanner's read-ahead would hold many files' rows.
-        for fragment in self.table.get_fragments():
-            with reading(Path(getattr(fragment, "path", self.name))):
-                batches = fragment.to_batches(
-                    schema=self.table.schema,
-                    columns=columns,
-                    batch_size=size,
-                    batch_readahead=1,
-                    fragment_readahead=1,
-                )
-                yield from (plain_types(batch) for batch in batches if batch.num_rows)
+        batches = self.table.blocks([name], block_rows=self.block_rows)
+        return sum(int(np.count_nonzero(_values(batch, name))) for batch in batches)
 
     def _columns(self) -> tuple[list[str], list[str]]:
-        table = self.table
-        names = table.column_names if isinstance(table, TableSource) else table.schema.names
-        return self.roles.columns(names, self.name)
-
-    def _features(self) -> list[str]:
-        return self._columns()[0]
+        return self.roles.columns(self.table.column_names, self.name)
 
 
 def _length(values: Any) -> int:
