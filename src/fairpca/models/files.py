@@ -12,6 +12,7 @@ import importlib
 import inspect
 import io
 import json
+import math
 import re
 import zipfile
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from sklearn.base import BaseEstimator
 
 from fairpca._version import __version__
 from fairpca.data.files.atomic import write_bytes
+from fairpca.data.files.numpy_archives import read_header
 from fairpca.data.files.paths import check_readable
 from fairpca.data.files.plain_values import decode, encode
 from fairpca.data.tables.encoder import TableEncoder
@@ -40,9 +42,14 @@ FORMAT_VERSION = 1
 _CLASS_MODULES = ("fairpca", "fairpca.comparison")
 """The only modules whose public estimators a model file may name."""
 
+_ENCODER_MODULE = "fairpca.data.encoder"
+"""The module of `TableEncoder` in model files: a name that stays, wherever the class is defined."""
+
 _ATTRIBUTE = re.compile(r"[A-Za-z][A-Za-z0-9_]*_")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 _MAX_HEADER = 256 << 20
+"""The longest header that is parsed, in bytes."""
+
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError)
 """What reading a header whose parts are not what they should be can raise."""
 
@@ -58,14 +65,8 @@ class ModelFileError(ValueError):
 class Model:
     """What a model file holds.
 
-    Parameters
-    ----------
-    estimator : estimator
-        The fitted estimator.
-    encoder : TableEncoder or None
-        How raw tables become its input.
-    details : mapping
-        Facts that came with it, such as the names of the sensitive columns.
+    The fitted estimator, the encoder that makes its input of raw tables, and facts that came with
+    it, such as the names of the sensitive columns.
     """
 
     estimator: Any
@@ -150,7 +151,7 @@ def save_model(
 
 
 def load_model(path: str | Path) -> Model:
-    """Read a model file; nothing in it is executed, imported by its say or unpickled.
+    """Read a model file. Loading never runs code, imports a module named in it, or unpickles.
 
     Raises
     ------
@@ -227,7 +228,7 @@ def _candidates(name: str) -> list[tuple[str, type]]:
     """Return the public estimators of that name with the module each is public in."""
     found: list[tuple[str, type]] = []
     if name == TableEncoder.__name__:
-        found.append((TableEncoder.__module__, TableEncoder))
+        found.append((_ENCODER_MODULE, TableEncoder))
     for module in _CLASS_MODULES:
         try:
             public = importlib.import_module(module)
@@ -308,14 +309,10 @@ def _restore(header: Mapping[str, Any], members: Mapping[str, bytes]) -> Model:
 
 
 def _array(content: bytes, name: str) -> NDArray[Any]:
-    """Read an array whose header promises no more than its member holds."""
+    """Read an array whose header promises just what its member holds."""
     file = io.BytesIO(content)
-    major, _ = np.lib.format.read_magic(file)
-    read = (
-        np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
-    )
-    shape, _, dtype = read(file)
-    size = int(np.prod([int(n) for n in shape], dtype=object)) * dtype.itemsize
+    shape, dtype = read_header(file, name, len(content))
+    size = math.prod(shape) * dtype.itemsize
     if dtype.hasobject or size != len(content) - file.tell():
         raise ModelFileError(f"the model file is damaged: {name} has the wrong size.")
     return np.load(io.BytesIO(content), allow_pickle=False)  # type: ignore[no-any-return]

@@ -26,7 +26,9 @@ DAMAGE = (ValueError, TypeError, LookupError, EOFError, OverflowError, MemoryErr
 _SUFFIX = ".npy"
 
 
-def read_header(file: BinaryIO, path: Path, held: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def read_header(
+    file: BinaryIO, path: Path | str, held: int
+) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and type of an ``.npy`` file, whose bytes `held` are enough for it.
 
     Raises
