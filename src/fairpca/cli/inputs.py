@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fairpca.data.files.table_source import TableSource
     from fairpca.data.tables.roles import Roles, TableParts
-    from fairpca.datasets.bundle import DatasetInfo
+    from fairpca.datasets.recipes import DatasetInfo
 
 __all__ = ["Input", "bundled", "bundled_source", "load_input", "load_parts", "open_parts"]
 

@@ -1,4 +1,4 @@
-"""What the bundled data sets contain and how the papers prepared them: one table per data set.
+"""What the bundled data sets contain and how the papers prepared them: one value per data set.
 
 A recipe names columns and rows; it computes nothing. `fairpca.datasets.presets` applies it:
 features = numeric columns (the protected one as 1.0 / 0.0) + one 0/1 column per category.
@@ -6,22 +6,144 @@ features = numeric columns (the protected one as 1.0 / 0.0) + one 0/1 column per
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairpca.datasets.recipe import Preset, Recipe, Split
-
-__all__ = ["RAW", "RECIPES", "recipe"]
+__all__ = ["RAW", "RECIPES", "DatasetInfo", "Preset", "Split", "recipe"]
 
 RAW = "raw"
 """The preset that encodes nothing and drops no row."""
 
+Mask = Callable[[pa.Table], Any]
+"""A function of a table that gives one boolean per row."""
 
-def recipe(name: str) -> Recipe:
+
+@dataclass(frozen=True)
+class Split:
+    """A two-group attribute read off one column.
+
+    `first` is true for the rows of the first (in the papers, the privileged) group; `labels` are
+    the names of the first group and of the other one.
+    """
+
+    column: str
+    first: Mask
+    labels: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One way to turn the table into a matrix.
+
+    Parameters
+    ----------
+    numeric : tuple of str
+        Columns taken as numbers, in order. The protected column becomes 1.0 for the first group
+        and 0.0 for the other.
+    categorical : tuple of str
+        Columns that become one 0/1 column per category, in order; no category is left out.
+    shape : tuple of two int
+        Rows and columns of the result.
+    rows : callable, optional
+        Rows to keep; all of them if absent.
+    first_source : str, optional
+        Rows whose column ``source`` has this value come first.
+    """
+
+    numeric: tuple[str, ...]
+    categorical: tuple[str, ...]
+    shape: tuple[int, int]
+    rows: Mask | None = None
+    first_source: str | None = None
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """A bundled data set: what there is to know before loading it, and how it is prepared.
+
+    Parameters
+    ----------
+    name, title : str
+        The name to load it by, and the name people know.
+    features : tuple of str
+        The columns to start from: neither the label nor derived from another column.
+    sensitive_columns : tuple of str
+        Every column that can serve as sensitive attribute, the presets' own first.
+    label : str
+        The column to predict.
+    positive : str or int
+        The value of `label` that counts as 1.
+    license, source : str
+        One line each; ``DESCR`` of a loaded data set has the whole text.
+    file : str
+        The file's name in the package; its description is ``<name>.md``.
+    columns : tuple of str
+        All columns of the file, in order.
+    numbers : frozenset of str
+        The columns that hold whole numbers; the others hold text.
+    protected : str
+        The name in `splits` of the presets' attribute.
+    splits : mapping of str to Split
+        Two-group attributes. One that is named like a column reads that column; the others are
+        added to the table.
+    encodings : mapping of str to Preset
+        How each preset makes a matrix, the default first.
+    codes : mapping of str to mapping
+        For columns that hold codes, what each code means.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the table in the default preset.
+    sensitive : str
+        The default sensitive column.
+    presets : dict of str to tuple of two int
+        Rows and columns of the encoded matrix, by preset.
+    """
+
+    name: str
+    title: str
+    features: tuple[str, ...]
+    sensitive_columns: tuple[str, ...]
+    label: str
+    positive: str | int
+    license: str
+    source: str
+    file: str = field(repr=False)
+    columns: tuple[str, ...] = field(repr=False)
+    numbers: frozenset[str] = field(repr=False)
+    protected: str = field(repr=False)
+    splits: Mapping[str, Split] = field(repr=False)
+    encodings: Mapping[str, Preset] = field(repr=False)
+    codes: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+
+    @property
+    def default_preset(self) -> Preset:
+        """How the data set is prepared unless told otherwise."""
+        return next(iter(self.encodings.values()))
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the table in the default preset."""
+        return self.default_preset.shape[0]
+
+    @property
+    def sensitive(self) -> str:
+        """The default sensitive column."""
+        return self.sensitive_columns[0]
+
+    @property
+    def presets(self) -> dict[str, tuple[int, int]]:
+        """Rows and columns of the encoded matrix, by preset."""
+        return {name: preset.shape for name, preset in self.encodings.items()}
+
+
+def recipe(name: str) -> DatasetInfo:
     """Return a bundled data set's recipe.
 
     Raises
@@ -124,11 +246,10 @@ _GERMAN_CODES: dict[str, Mapping[str, str]] = {
     "credit": {"1": "good", "2": "bad"},
 }
 
-GERMAN_CREDIT = Recipe(
+GERMAN_CREDIT = DatasetInfo(
     name="german_credit",
     title="German credit (Statlog)",
     file="german.data",
-    n_rows=1000,
     columns=_GERMAN_COLUMNS,
     numbers=frozenset(_GERMAN_NUMERIC),
     features=_without(_GERMAN_COLUMNS, "credit"),
@@ -144,8 +265,8 @@ GERMAN_CREDIT = Recipe(
             ("Male", "Female"),
         ),
     },
-    sensitive=("age_group", "sex"),
-    presets={
+    sensitive_columns=("age_group", "sex"),
+    encodings={
         "mmd": Preset(_GERMAN_NUMERIC, _GERMAN_CATEGORICAL, (1000, 57)),
         "streaming": Preset(
             _GERMAN_NUMERIC,
@@ -172,11 +293,10 @@ _ADULT_CATEGORICAL = (
     "workclass", "education", "marital-status", "occupation", "relationship", "native-country",
 )  # fmt: skip
 
-ADULT = Recipe(
+ADULT = DatasetInfo(
     name="adult",
     title="Adult (census income)",
     file="adult.parquet",
-    n_rows=45222,
     columns=_ADULT_COLUMNS,
     numbers=frozenset(_without(_ADULT_NUMERIC, "sex")) | {"fnlwgt"},
     features=_without(_ADULT_COLUMNS, "source", "fnlwgt", "income"),
@@ -184,8 +304,8 @@ ADULT = Recipe(
     positive=">50K",
     protected="sex",
     splits={"sex": Split("sex", lambda t: pc.equal(t["sex"], "Male"), ("Male", "Female"))},
-    sensitive=("sex", "race"),
-    presets={
+    sensitive_columns=("sex", "race"),
+    encodings={
         "mmd": Preset(_ADULT_NUMERIC, _ADULT_CATEGORICAL, (45222, 97)),
         "streaming": Preset(
             _ADULT_NUMERIC,
@@ -227,11 +347,10 @@ def _described_rows(t: pa.Table) -> Any:
     return pc.and_(_published_rows(t), pc.is_valid(t["c_charge_desc"]))
 
 
-COMPAS = Recipe(
+COMPAS = DatasetInfo(
     name="compas",
     title="COMPAS (two-year recidivism)",
     file="compas.csv",
-    n_rows=7214,
     columns=_COMPAS_COLUMNS,
     numbers=frozenset(
         (
@@ -251,8 +370,8 @@ COMPAS = Recipe(
             "race", lambda t: pc.equal(t["race"], "Caucasian"), ("Caucasian", "not Caucasian")
         )
     },
-    sensitive=("race_group", "race", "sex", "age_cat"),
-    presets={
+    sensitive_columns=("race_group", "race", "sex", "age_cat"),
+    encodings={
         "mmd": Preset(
             _COMPAS_NUMERIC, ("age_cat", "c_charge_degree"), (6167, 11), _described_rows
         ),
@@ -270,7 +389,7 @@ COMPAS = Recipe(
     source="https://github.com/propublica/compas-analysis",
 )  # fmt: skip
 
-RECIPES: Mapping[str, Recipe] = MappingProxyType(
+RECIPES: Mapping[str, DatasetInfo] = MappingProxyType(
     {r.name: r for r in (GERMAN_CREDIT, ADULT, COMPAS)}
 )
 """Every bundled data set by name."""
