@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from sklearn.utils import Bunch
 
-from fairpca.datasets.bundle import describe, list_datasets
+from fairpca.datasets.bundle import codes, describe, list_datasets
 from fairpca.datasets.presets import Prepared, labels_of, prepare
 from fairpca.datasets.recipes import RAW, DatasetInfo, recipe
 
@@ -81,7 +81,7 @@ def load_german_credit(
     bunch = _load("german_credit", preset, sensitive, as_frame=as_frame, frame_type=frame_type)
     bunch.codes = {
         column: {label: code for code, label in meaning.items()}
-        for column, meaning in recipe("german_credit").codes.items()
+        for column, meaning in codes("german_credit").items()
     }
     return bunch
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import resources
@@ -17,7 +18,7 @@ import pyarrow.parquet
 
 from fairpca.datasets.recipes import RECIPES, DatasetInfo, Preset, recipe
 
-__all__ = ["describe", "list_datasets", "read", "read_bytes", "select_rows", "table"]
+__all__ = ["codes", "describe", "list_datasets", "read", "read_bytes", "select_rows", "table"]
 
 
 def list_datasets() -> tuple[DatasetInfo, ...]:
@@ -57,13 +58,20 @@ def read(name: str) -> pa.Table:
     """Return the whole file, codes written as labels, with the derived two-group columns last."""
     r = recipe(name)
     whole = _READERS[r.file.rpartition(".")[2]](_bytes(r.file), r)
-    for column, meaning in r.codes.items():
+    for column, meaning in codes(name).items():
         position = whole.column_names.index(column)
         whole = whole.set_column(position, column, _decoded(whole[column], meaning))
     for attribute, split in r.splits.items():
         if attribute not in r.columns:
             whole = whole.append_column(attribute, pc.if_else(split.first(whole), *split.labels))
     return whole
+
+
+def codes(name: str) -> dict[str, dict[str, str]]:
+    """Return, for the columns that hold codes, the label of each code in the order of the codes."""
+    file = recipe(name).codes_file
+    meanings: dict[str, dict[str, str]] = {} if file is None else json.loads(_bytes(file))
+    return meanings
 
 
 def read_bytes(name: str) -> bytes:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import OneHotEncoder
 
 from fairpca.data.plain_output import giving_arrays
-from fairpca.datasets.bundle import read, select_rows
+from fairpca.datasets.bundle import codes, read, select_rows
 from fairpca.datasets.recipes import RAW, DatasetInfo, Preset, recipe
 
 __all__ = ["Prepared", "labels_of", "prepare"]
@@ -86,7 +86,11 @@ def _encode(
     ]
     left = np.column_stack([np.asarray(c.to_numpy(), dtype=np.float64) for c in numeric])
     text = np.column_stack([labels_of(frame, c).astype(object) for c in preset.categorical])
-    categories = [_sorted_categories(text[:, j], r, c) for j, c in enumerate(preset.categorical)]
+    labels = {column: list(meaning.values()) for column, meaning in codes(r.name).items()}
+    categories = []
+    for j, column in enumerate(preset.categorical):
+        present = set(text[:, j].tolist())  # in the papers' order: by code where there are codes
+        categories.append([v for v in labels.get(column, sorted(present)) if v in present])
     encoder = OneHotEncoder(categories=categories, sparse_output=False, dtype=np.float64)
     right = giving_arrays(encoder).fit_transform(text)
     names = [
@@ -95,9 +99,3 @@ def _encode(
         for label in kept
     ]
     return np.hstack([left, right]), (*preset.numeric, *names)
-
-
-def _sorted_categories(values: NDArray[np.object_], r: DatasetInfo, column: str) -> list[str]:
-    """Sort the categories that occur as the papers did: by code where the file holds codes."""
-    code_of = {label: code for code, label in r.codes.get(column, {}).items()}
-    return sorted(set(values.tolist()), key=lambda label: code_of.get(label, label))

@@ -93,8 +93,8 @@ class DatasetInfo:
         added to the table.
     encodings : mapping of str to Preset
         How each preset makes a matrix, the default first.
-    codes : mapping of str to mapping
-        For columns that hold codes, what each code means.
+    codes_file : str, optional
+        The name of the file that says, by column, what each code in it means.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class DatasetInfo:
     protected: str = field(repr=False)
     splits: Mapping[str, Split] = field(repr=False)
     encodings: Mapping[str, Preset] = field(repr=False)
-    codes: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    codes_file: str | None = field(default=None, repr=False)
 
     @property
     def default_preset(self) -> Preset:
@@ -178,73 +178,6 @@ _GERMAN_CATEGORICAL = (
     "status", "credit_history", "purpose", "savings", "employment", "other_debtors", "property",
     "installment_plans", "housing", "skill_level", "telephone", "foreign_worker",
 )  # fmt: skip
-_GERMAN_CODES: dict[str, Mapping[str, str]] = {
-    "status": {
-        "A11": "< 0 DM",
-        "A12": "0 to < 200 DM",
-        "A13": ">= 200 DM or salary for a year",
-        "A14": "no checking account",
-    },
-    "credit_history": {
-        "A30": "no credits, or all paid back duly",
-        "A31": "all at this bank paid back duly",
-        "A32": "existing paid back duly till now",
-        "A33": "delay in the past",
-        "A34": "critical, or credits elsewhere",
-    },
-    "purpose": {
-        "A40": "car (new)",
-        "A41": "car (used)",
-        "A42": "furniture/equipment",
-        "A43": "radio/television",
-        "A44": "domestic appliances",
-        "A45": "repairs",
-        "A46": "education",
-        "A47": "vacation",
-        "A48": "retraining",
-        "A49": "business",
-        "A410": "others",
-    },
-    "savings": {
-        "A61": "< 100 DM",
-        "A62": "100 to < 500 DM",
-        "A63": "500 to < 1000 DM",
-        "A64": ">= 1000 DM",
-        "A65": "unknown or none",
-    },
-    "employment": {
-        "A71": "unemployed",
-        "A72": "< 1 year",
-        "A73": "1 to < 4 years",
-        "A74": "4 to < 7 years",
-        "A75": ">= 7 years",
-    },
-    "personal_status": {
-        "A91": "male, divorced/separated",
-        "A92": "female, divorced/separated/married",
-        "A93": "male, single",
-        "A94": "male, married/widowed",
-        "A95": "female, single",
-    },
-    "other_debtors": {"A101": "none", "A102": "co-applicant", "A103": "guarantor"},
-    "property": {
-        "A121": "real estate",
-        "A122": "building society savings or life insurance",
-        "A123": "car or other",
-        "A124": "unknown or none",
-    },
-    "installment_plans": {"A141": "bank", "A142": "stores", "A143": "none"},
-    "housing": {"A151": "rent", "A152": "own", "A153": "for free"},
-    "skill_level": {
-        "A171": "unemployed, or unskilled non-resident",
-        "A172": "unskilled resident",
-        "A173": "skilled employee/official",
-        "A174": "management, self-employed or highly qualified",
-    },
-    "telephone": {"A191": "none", "A192": "registered"},
-    "foreign_worker": {"A201": "yes", "A202": "no"},
-    "credit": {"1": "good", "2": "bad"},
-}
 
 GERMAN_CREDIT = DatasetInfo(
     name="german_credit",
@@ -276,7 +209,7 @@ GERMAN_CREDIT = DatasetInfo(
     },
     license=_CC_BY,
     source="https://doi.org/10.24432/C5NC77",
-    codes=_GERMAN_CODES,
+    codes_file="german_codes.json",
 )  # fmt: skip
 
 # ---- Adult --------------------------------------------------------------------------------------
