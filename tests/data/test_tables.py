@@ -172,7 +172,7 @@ def test_npy_is_mapped_read_only(tmp_path):
     np.save(tmp_path / "x.npy", X)
     (tmp_path / "x.npy").chmod(0o444)
     source = open_table(tmp_path / "x.npy")
-    array = source.arrays["x0"]
+    array = source.arrays[""]
     assert isinstance(array, np.memmap)
     assert not array.flags.writeable
     assert source.column_names == ("x0", "x1", "x2")

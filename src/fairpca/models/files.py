@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator
 
 from fairpca._version import __version__
 from fairpca.data.files.atomic import write_bytes
-from fairpca.data.files.numpy_archives import read_header
+from fairpca.data.files.numpy_files import read_header
 from fairpca.data.files.paths import check_readable
 from fairpca.data.files.plain_values import decode, encode
 from fairpca.data.tables.encoder import TableEncoder

@@ -16,7 +16,6 @@ from fairpca.data.files.paths import check_readable
 from fairpca.data.files.row_source import (
     ArraySource,
     BlockStream,
-    ColumnRoles,
     RowBlock,
     RowSource,
     TableRows,
@@ -26,7 +25,6 @@ from fairpca.data.files.stores import STORE_SUFFIXES, open_store
 __all__ = [
     "ArraySource",
     "BlockStream",
-    "ColumnRoles",
     "RowBlock",
     "RowSource",
     "TableRows",
@@ -69,7 +67,7 @@ def as_row_source(
     if isinstance(data, str | Path):
         return _open_path(data, parts, block_rows)
     if type(data).__module__.startswith("pyarrow._dataset"):
-        return TableRows.over(DatasetSource.over(data), ColumnRoles(**parts), block_rows=block_rows)
+        return TableRows.over(DatasetSource.over(data), **parts, block_rows=block_rows)
     if type(data).__module__.partition(".")[0] in {"zarr", "h5py"} and hasattr(data, "shape"):
         return ArraySource.over(data, **parts, block_rows=block_rows)
     if not _is_stream(data):
@@ -127,9 +125,7 @@ def _open_path(path: str | Path, parts: dict[str, Any], block_rows: int | None) 
         if part is not None and not _is_names(part):
             raise ValueError(f"{path}: give {name} as the name of a column of the file.")
     if os.path.isdir(path):
-        return TableRows.over(
-            open_parquet_folder(Path(path)), ColumnRoles(**parts), block_rows=block_rows
-        )
+        return TableRows.over(open_parquet_folder(Path(path)), **parts, block_rows=block_rows)
     check_readable(path, "file or folder")
     if suffix not in SUFFIXES:
         raise ValueError(
@@ -137,7 +133,7 @@ def _open_path(path: str | Path, parts: dict[str, Any], block_rows: int | None) 
             f"{', '.join([*SUFFIXES, *STORE_SUFFIXES])}; a folder must hold Parquet files "
             "(images: fairpca.data.files.images.ImageFolder)."
         )
-    return TableRows.over(open_table(path), ColumnRoles(**parts), block_rows=block_rows)
+    return TableRows.over(open_table(path), **parts, block_rows=block_rows)
 
 
 def _is_names(value: Any) -> bool:

@@ -20,10 +20,10 @@ from fairpca.data.files.table_source import TableSource, check_columns
 __all__ = [
     "ArraySource",
     "BlockStream",
-    "ColumnRoles",
     "RowBlock",
     "RowSource",
     "TableRows",
+    "column_list",
 ]
 
 BLOCK_BYTES = 32 * 2**20
@@ -176,67 +176,40 @@ class ArraySource(RowSource):
             )
 
 
-@dataclass(frozen=True)
-class ColumnRoles:
-    """Which columns of a table are what.
-
-    `sensitive_features` names columns of group labels, `y` and `sample_weight` one each. The
-    features are all other columns unless `features` names them.
-    """
-
-    sensitive_features: str | Sequence[str] | None = None
-    y: str | None = None
-    sample_weight: str | None = None
-    features: Sequence[str] | None = None
-
-    @property
-    def groups(self) -> list[str]:
-        """The group columns."""
-        names = self.sensitive_features
-        return [names] if isinstance(names, str) else list(names or ())
-
-    def columns(self, available: Sequence[str], where: str) -> tuple[list[str], list[str]]:
-        """Return the feature columns, and all columns to read.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            If a column is not there.
-        """
-        others = [*self.groups, *(n for n in (self.y, self.sample_weight) if n is not None)]
-        check_columns([*others, *(self.features or ())], available, where)
-        features = list(self.features or (n for n in available if n not in others))
-        return features, list(dict.fromkeys([*features, *others]))
-
-    def split(self, batch: pa.RecordBatch, features: list[str]) -> RowBlock:
-        """Return a batch's parts."""
-        groups = self.groups
-        return RowBlock(
-            pa.Table.from_batches([batch.select(features)]),
-            {name: _values(batch, name) for name in groups} if groups else None,
-            None if self.sample_weight is None else _values(batch, self.sample_weight),
-            None if self.y is None else _values(batch, self.y),
-        )
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableRows(RowSource):
-    """The rows of a table, taken apart by the roles of its columns."""
+    """The rows of a table, of which some columns are groups, labels or weights.
+
+    The features are all other columns unless `features` names them.
+    """
 
     table: TableSource
-    roles: ColumnRoles
+    sensitive_features: Sequence[str] = ()
+    y: str | None = None
+    sample_weight: str | None = None
+    features: Sequence[str] = ()
     block_rows: int | None = None
 
     @classmethod
     def over(
-        cls, table: TableSource, roles: ColumnRoles, *, block_rows: int | None = None
+        cls,
+        table: TableSource,
+        sensitive_features: str | Sequence[str] | None = None,
+        *,
+        y: str | None = None,
+        sample_weight: str | None = None,
+        features: Sequence[str] = (),
+        block_rows: int | None = None,
     ) -> TableRows:
         """Return the source of a table's rows."""
         return cls(
             name=str(table.path),
             n_rows=table.n_rows,
             table=table,
-            roles=roles,
+            sensitive_features=column_list(sensitive_features),
+            y=y,
+            sample_weight=sample_weight,
+            features=features,
             block_rows=block_rows,
         )
 
@@ -245,30 +218,45 @@ class TableRows(RowSource):
         features, columns = self._columns()
         batches = self.table.blocks(columns, block_rows=self.block_rows)
         for batch in islice(batches, start, None):
-            yield self.roles.split(batch, features)
+            yield RowBlock(
+                pa.Table.from_batches([batch.select(features)]),
+                {name: _values(batch, name) for name in self.sensitive_features} or None,
+                None if self.sample_weight is None else _values(batch, self.sample_weight),
+                None if self.y is None else _values(batch, self.y),
+            )
 
     def identity(self) -> dict[str, Any]:
         """See `RowSource.identity`."""
-        roles = self.roles
         return {
             **super().identity(),
             "rows of a block": self.block_rows,
-            "columns of sensitive features": roles.groups,
-            "column of y": roles.y,
-            "column of sample weights": roles.sample_weight,
+            "columns of sensitive features": list(self.sensitive_features),
+            "column of y": self.y,
+            "column of sample weights": self.sample_weight,
             "features": self._columns()[0],
         }
 
     def weighted_rows(self) -> int | None:
         """See `RowSource.weighted_rows`; reads the column of weights."""
-        name = self.roles.sample_weight
+        name = self.sample_weight
         if name is None or self.n_rows is None:
             return self.n_rows
         batches = self.table.blocks([name], block_rows=self.block_rows)
         return sum(int(np.count_nonzero(_values(batch, name))) for batch in batches)
 
     def _columns(self) -> tuple[list[str], list[str]]:
-        return self.roles.columns(self.table.column_names, self.name)
+        """Return the feature columns, and all columns to read."""
+        single = [name for name in (self.y, self.sample_weight) if name is not None]
+        others = [*self.sensitive_features, *single]
+        available = self.table.column_names
+        check_columns([*others, *self.features], available, self.name)
+        features = list(self.features or (n for n in available if n not in others))
+        return features, list(dict.fromkeys([*features, *others]))
+
+
+def column_list(names: str | Sequence[str] | None) -> list[str]:
+    """Return one column name, several or none as a list."""
+    return [names] if isinstance(names, str) else list(names or ())
 
 
 def _length(values: Any) -> int:
