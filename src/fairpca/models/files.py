@@ -56,6 +56,8 @@ _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, A
 _ZIP_DAMAGE = (EOFError, OSError, RuntimeError, NotImplementedError, ValueError)
 """What reading an archive whose directory points astray can raise."""
 
+_FOREIGN = "this is a zip archive, but not a fairpca model file."
+
 
 class ModelFileError(ValueError):
     """A model file cannot be used; the message says why."""
@@ -92,9 +94,7 @@ def save_model(
     encoder : TableEncoder, optional
         The fitted encoder for raw tables.
     details : mapping, optional
-        Plain values to keep with the model. Some names have a meaning (docs/model_format.md):
-        "sensitive" and "na_values" are lists of text, "label" is a column, "edges" a dict of
-        class boundaries by column.
+        Plain values to keep with the model; docs/model_format.md says which names have a meaning.
 
     Raises
     ------
@@ -133,19 +133,23 @@ def save_model(
             "encoder": None if encoder is None else _describe(encoder, put_array),
             "details": encode(dict(details or {}), put_array, "details"),
         }
-    except ModelFileError:
-        raise
     except (TypeError, ValueError) as error:
         raise ModelFileError(str(error)) from error
     header["arrays"] = {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         for name, content in arrays.items()
     }
-    text = _as_bytes(json.dumps(header, indent=1, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(header, indent=1, ensure_ascii=False, allow_nan=False)
+    try:
+        members = {"header.json": text.encode(), **arrays}
+    except UnicodeEncodeError as error:
+        raise ModelFileError(
+            f"the model holds text that is not Unicode, such as a column name: "
+            f"{text[max(0, error.start - 20) : error.end + 20]!r}. Rename it and fit again."
+        ) from None
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
-        file.writestr(zipfile.ZipInfo("header.json", _EPOCH), text)
-        for name, content in arrays.items():
+        for name, content in members.items():
             file.writestr(zipfile.ZipInfo(name, _EPOCH), content)
     write_bytes(path, buffer.getvalue())
 
@@ -163,24 +167,16 @@ def load_model(path: str | Path) -> Model:
     path = Path(path)
     check_readable(path, "model file")
     content = path.read_bytes()
-    members = _members(content, path)
-    header = _header(members, path)
+    if not content.startswith(b"PK\x03\x04"):
+        what = "is empty" if not content else "is not a fairpca model file"
+        raise ModelFileError(f"{path} {what}. Make one with `fairpca fit` or save_model.")
     try:
-        return _restore(header, members)
+        members = _members(content)
+        return _restore(_header(members["header.json"]), members)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
     except _DAMAGE as error:
         raise ModelFileError(f"{path}: the model file is damaged: {error}") from error
-
-
-def _as_bytes(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise ModelFileError(
-            f"the model holds text that is not Unicode, such as a column name: "
-            f"{text[max(0, error.start - 20) : error.end + 20]!r}. Rename it and fit again."
-        ) from None
 
 
 def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
@@ -202,15 +198,15 @@ def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
                 f"{default!r} is stored. The fitted model does not depend on it."
             )
             parameters[name] = default
+
+    def coded(what: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {n: encode(v, put_array, f"{what} {n}") for n, v in sorted(values.items())}
+
     return {
         "module": module,
         "class": kind.__name__,
-        "parameters": {
-            n: encode(v, put_array, f"parameter {n}") for n, v in sorted(parameters.items())
-        },
-        "attributes": {
-            n: encode(v, put_array, f"attribute {n}") for n, v in sorted(attributes.items())
-        },
+        "parameters": coded("parameter", parameters),
+        "attributes": coded("attribute", attributes),
     }
 
 
@@ -240,43 +236,39 @@ def _candidates(name: str) -> list[tuple[str, type]]:
     return found
 
 
-def _members(content: bytes, path: Path) -> dict[str, bytes]:
+def _members(content: bytes) -> dict[str, bytes]:
     """Return the parts of the archive, each checked against the sum that zip keeps of it."""
-    if not content.startswith(b"PK\x03\x04"):
-        what = "is empty" if not content else "is not a fairpca model file"
-        raise ModelFileError(f"{path} {what}. Make one with `fairpca fit` or save_model.")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as file:
             entries = file.infolist()
             names = [entry.filename for entry in entries]
             if "header.json" not in names:
-                raise ModelFileError(f"{path} is a zip archive, but not a fairpca model file.")
+                raise ModelFileError(_FOREIGN)
             # Stored members cannot grow: what is read is never larger than the file.
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-                raise ModelFileError(f"{path}: compressed members are not part of the format.")
+                raise ModelFileError("compressed members are not part of the format.")
             if len(set(names)) < len(names) or sum(e.file_size for e in entries) > len(content):
-                raise ModelFileError(f"{path}: the archive's members overlap or repeat.")
+                raise ModelFileError("the archive's members overlap or repeat.")
             return {name: file.read(name) for name in names}
     except ModelFileError:
         raise
     except (zipfile.BadZipFile, *_ZIP_DAMAGE) as error:
-        raise ModelFileError(f"{path}: the model file is damaged or cut short: {error}") from error
+        raise ModelFileError(f"the model file is damaged or cut short: {error}") from error
 
 
-def _header(members: Mapping[str, bytes], path: Path) -> dict[str, Any]:
-    text = members["header.json"]
+def _header(text: bytes) -> dict[str, Any]:
     try:
         header = json.loads(text) if len(text) <= _MAX_HEADER else None
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path}: the header is damaged: {error}") from error
+        raise ModelFileError(f"the header is damaged: {error}") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ModelFileError(f"{path} is a zip archive, but not a fairpca model file.")
+        raise ModelFileError(_FOREIGN)
     version = header.get("format_version")
     if not isinstance(version, int) or version < 1:
-        raise ModelFileError(f"{path}: the header is damaged: format version {version!r}.")
+        raise ModelFileError(f"the header is damaged: format version {version!r}.")
     if version > FORMAT_VERSION:
         raise ModelFileError(
-            f"{path} has format version {version}, written by fairpca "
+            f"the file has format version {version}, written by fairpca "
             f"{header.get('fairpca_version')}; this is fairpca {__version__}, which reads up to "
             f"version {FORMAT_VERSION}. Install a newer fairpca to use it."
         )
