@@ -95,7 +95,7 @@ class CsvSource(TableSource):
     def header(self) -> tuple[str, ...]:
         """Return the names in the first row."""
         try:
-            with self._open(None, {}) as reader:
+            with csv.open_csv(self.path, **self._options(None, {})) as reader:
                 return tuple(reader.schema.names)
         except pa.ArrowInvalid as error:
             check_quotes(self.path, self.delimiter)  # the better reason, if it is one
@@ -119,7 +119,10 @@ class CsvSource(TableSource):
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
         size = max(1, self.path.stat().st_size)
         try:
-            with pa.OSFile(str(self.path)) as file, self._open(columns, types, file) as reader:
+            with (
+                pa.OSFile(str(self.path)) as file,
+                csv.open_csv(file, **self._options(columns, types)) as reader,
+            ):
                 for batch in reader:
                     yield batch, file.tell() / size
         except pa.ArrowInvalid as error:
@@ -131,12 +134,7 @@ class CsvSource(TableSource):
         if holds_hexadecimal(self.path):  # pyarrow would take 0x10 for 16
             types = {**self._inferred([n for n in columns if n not in types]), **types}
         try:
-            table = csv.read_csv(
-                self.path,
-                read_options=csv.ReadOptions(block_size=self.block_bytes),
-                parse_options=self._parsing(),
-                convert_options=self._converting(columns, types),
-            )
+            table = csv.read_csv(self.path, **self._options(columns, types, use_threads=True))
         except pa.ArrowInvalid as error:
             for _ in self._typed(columns, dict.fromkeys(columns, pa.binary())):
                 pass  # read again in order, which tells the number of the bad row
@@ -144,36 +142,28 @@ class CsvSource(TableSource):
         _check_text(table, self.path)
         return marked(table, self._codes(suspects(table, padded=holds_padded(self.path))))
 
-    def _open(
+    def _options(
         self,
         columns: list[str] | None,
         types: Mapping[str, pa.DataType],
-        file: Any = None,
-    ) -> Any:
-        return csv.open_csv(
-            file or self.path,
-            read_options=csv.ReadOptions(block_size=self.block_bytes, use_threads=False),
-            parse_options=self._parsing(),
-            convert_options=self._converting(columns, types),
-        )
-
-    def _parsing(self) -> csv.ParseOptions:
-        return csv.ParseOptions(
-            delimiter=self.delimiter,
-            newlines_in_values=True,
-            # In a table of one column an empty line is a missing value, not nothing.
-            ignore_empty_lines=self.n_columns != 1,
-        )
-
-    def _converting(
-        self, columns: list[str] | None, types: Mapping[str, pa.DataType]
-    ) -> csv.ConvertOptions:
-        return csv.ConvertOptions(
-            null_values=["", *self.na_values],
-            strings_can_be_null=True,
-            include_columns=columns,
-            column_types={name: types[name] for name in columns or () if name in types},
-        )
+        *,
+        use_threads: bool = False,
+    ) -> dict[str, Any]:
+        return {
+            "read_options": csv.ReadOptions(block_size=self.block_bytes, use_threads=use_threads),
+            "parse_options": csv.ParseOptions(
+                delimiter=self.delimiter,
+                newlines_in_values=True,
+                # In a table of one column an empty line is a missing value, not nothing.
+                ignore_empty_lines=self.n_columns != 1,
+            ),
+            "convert_options": csv.ConvertOptions(
+                null_values=["", *self.na_values],
+                strings_can_be_null=True,
+                include_columns=columns,
+                column_types={name: types[name] for name in columns or () if name in types},
+            ),
+        }
 
     def _inferred(self, columns: list[str]) -> dict[str, pa.DataType]:
         """Find each column's type from all of its values, in one pass and constant memory."""
