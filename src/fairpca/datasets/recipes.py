@@ -38,21 +38,12 @@ class Split:
 
 @dataclass(frozen=True)
 class Preset:
-    """One way to turn the table into a matrix.
+    """One way to turn the table into a matrix with `shape` rows and columns.
 
-    Parameters
-    ----------
-    numeric : tuple of str
-        Columns taken as numbers, in order. The protected column becomes 1.0 for the first group
-        and 0.0 for the other.
-    categorical : tuple of str
-        Columns that become one 0/1 column per category, in order; no category is left out.
-    shape : tuple of two int
-        Rows and columns of the result.
-    rows : callable, optional
-        Rows to keep; all of them if absent.
-    first_source : str, optional
-        Rows whose column ``source`` has this value come first.
+    Columns in `numeric` are taken as numbers, the protected one as 1.0 for the first group and 0.0
+    for the other; then come those in `categorical`, as one 0/1 column per category. `rows` says
+    which rows to keep, all by default; those with `first_source` in the column ``source`` come
+    first.
     """
 
     numeric: tuple[str, ...]

@@ -54,13 +54,6 @@ def transform_file(
     Columns are matched by name; those in `keep` are copied in front of the components. With
     `strict`, text that the encoder did not see when it was fitted is refused instead of warned
     about. `progress` is called with the share of the file done, in [0, 1].
-
-    Raises
-    ------
-    ModelFileError, DataFileError, ValueError
-        If the model or the data cannot be used; columns are named.
-    OutputFileError
-        If the system refuses to write; nothing is changed there.
     """
     model = model if isinstance(model, Model) else load_model(model)
     source = data if isinstance(data, TableSource) else open_for_model(model, data)

@@ -103,10 +103,7 @@ class DatasetSource(TableSource):
     def over(cls, dataset: Any) -> DatasetSource:
         """Return the source of a dataset's rows.
 
-        Raises
-        ------
-        DataFileError
-            If values of folder names that differ became one number.
+        Raises `DataFileError` if the dataset takes text in folder names, such as 01, for numbers.
         """
         files = getattr(dataset, "files", ())
         _check_partitions(dataset)
@@ -143,11 +140,6 @@ def open_parquet_folder(path: Path) -> DatasetSource:
     ``zip=01`` is not ``zip=1``. Only where every value of a key is written as whole numbers are
     written is it read as numbers, which loses nothing. Every folder is entered once, also where
     symbolic links lead back to it.
-
-    Raises
-    ------
-    DataFileError
-        If there is no Parquet file.
     """
     import pyarrow.dataset as ds
 

@@ -48,13 +48,9 @@ def _mapped(path: Path) -> Iterator[mmap.mmap]:
 def check_quotes(path: Path, delimiter: str) -> None:
     """Refuse a file with a quoted field that does not end where a field should.
 
-    A quote opens a field only at its beginning (``5" pipe`` is plain text). One pass in constant
-    memory, at the speed of a search for one byte where there are no quotes.
-
-    Raises
-    ------
-    DataFileError
-        With the row in which the quote was opened.
+    A quote opens a field only at its beginning (``5" pipe`` is plain text). The error names the row
+    in which the quote was opened. One pass in constant memory, at the speed of a search for one
+    byte where there are no quotes.
     """
     facts = path.stat()
     row = _bad_row(path, delimiter, facts.st_size, facts.st_mtime_ns)

@@ -49,18 +49,10 @@ class RowWriter(Protocol):
 
 @dataclass(frozen=True)
 class FileKind:
-    """What is known of the files with one suffix.
+    """How the files with one suffix are named in messages, read, written and recognized.
 
-    Parameters
-    ----------
-    words : str
-        What such a file is called in messages.
-    open : callable
-        Gives the source of a file's table.
-    writer : callable, optional
-        Gives the writer of a new file, where such files can be written.
-    starts : tuple of bytes
-        The first bytes of such a file are one of these; any text where there are none.
+    Files of kinds without a `writer` cannot be written. The first bytes of a file are one of
+    `starts`; files of kinds without are text.
     """
 
     words: str
@@ -192,13 +184,7 @@ def is_text(path: str | Path) -> bool:
 
 
 def output_suffix(path: str | Path) -> str:
-    """Return the suffix of an output file, in lower case.
-
-    Raises
-    ------
-    ValueError
-        If files of that kind cannot be written.
-    """
+    """Return the suffix of an output file, in lower case; `ValueError` if none such is written."""
     suffix = Path(path).suffix.lower()
     if suffix not in OUTPUT_SUFFIXES:
         raise ValueError(
@@ -213,13 +199,7 @@ def row_writer(path: str | Path) -> Iterator[RowWriter]:
     """Give a writer for the kind of file that the suffix names.
 
     The file appears under its name only when the block ends well; memory is that of one block.
-
-    Raises
-    ------
-    ValueError
-        If files of that kind cannot be written, or a column does not fit into it.
-    OutputFileError
-        If the system refuses to write.
+    Raises `ValueError` if files of that kind cannot be written, or a column does not fit into it.
     """
     make = KINDS[output_suffix(path)].writer
     assert make is not None  # noqa: S101 - output_suffix knows only kinds with a writer

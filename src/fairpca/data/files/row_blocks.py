@@ -48,17 +48,12 @@ def as_row_source(
     Parameters
     ----------
     data : RowSource, path, iterable of tuples, pyarrow dataset, Zarr or HDF5 array
-        A path may be a CSV, Parquet, Arrow or ``.npy`` file, a Zarr or HDF5 store (its array ``X``,
+        A path may be a CSV, Parquet, Arrow or NumPy file, a Zarr or HDF5 store (its array ``X``,
         or ``store.h5::name``), or a folder of Parquet files.
     sensitive_features, y, sample_weight : str, sequence of str or array-like, optional
-        Column names, for tables; one entry per row, for arrays.
+        Column names, for tables; one entry per row, for arrays. A stream of blocks brings its own.
     block_rows : int, optional
         Rows of a block.
-
-    Raises
-    ------
-    ValueError
-        If a path is of no known kind, or parts that a source brings itself are given as well.
     """
     parts = {"sensitive_features": sensitive_features, "y": y, "sample_weight": sample_weight}
     if isinstance(data, RowSource):

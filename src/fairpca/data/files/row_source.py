@@ -47,16 +47,10 @@ class RowBlock:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowSource(ABC):
-    """Where blocks of rows come from.
+    """Where blocks of rows come from, with its name in messages.
 
-    Attributes
-    ----------
-    name : str
-        What to call it in messages.
-    n_rows : int or None
-        All rows, None where only reading would tell.
-    rereadable : bool
-        Whether `blocks` may be called more than once.
+    `n_rows` are all rows, None where only reading would tell. `rereadable` says whether `blocks`
+    may be called more than once.
     """
 
     name: str
@@ -123,13 +117,7 @@ class ArraySource(RowSource):
         block_rows: int | None = None,
         name: str = "array",
     ) -> ArraySource:
-        """Return the source of an array's rows.
-
-        Raises
-        ------
-        ValueError
-            If X has no columns, or labels or weights are not one per row.
-        """
+        """Return the source of an array's rows; labels and weights are one per row."""
         if len(X.shape) < 2:
             raise ValueError(
                 f"{name} has the shape {tuple(X.shape)}: rows and columns are needed, (n_samples, "

@@ -31,24 +31,11 @@ def open_store(
 ) -> ArraySource:
     """Return the source of an array's rows in a store.
 
-    Parameters
-    ----------
-    path : str or Path
-        ``data.zarr`` or ``data.h5``, whose array ``X`` is read; ``data.h5::images/train`` names
-        another one. A Zarr store may be a bare array.
-    sensitive_features, y, sample_weight : str, sequence of str or array-like, optional
-        Names of one-dimensional arrays in the store, also below ``obs``, or the values themselves.
-        Categorical and nullable columns are read as every version of AnnData has written them;
-        what is masked, or has the code -1, is missing.
-    block_rows : int, optional
-        Rows of a block; by default whole chunks of the array.
-
-    Raises
-    ------
-    ImportError
-        If the package that reads such stores is not installed.
-    ValueError
-        If an array is not there.
+    Of ``data.zarr`` or ``data.h5`` the array ``X`` is read; ``data.h5::images/train`` names another
+    one. A Zarr store may be a bare array. Groups, labels and weights are names of one-dimensional
+    arrays in the store, also below ``obs``, or the values themselves. Categorical and nullable
+    columns are read as every version of AnnData has written them; what is masked, or has the code
+    -1, is missing. Blocks are whole chunks of the array unless `block_rows` says otherwise.
     """
     text, _, inner = str(path).partition("::")
     inner = inner or "X"

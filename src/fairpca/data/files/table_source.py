@@ -50,18 +50,9 @@ class ColumnNotFoundError(DataFileError):
 class TableSource(ABC):
     """A table that can be read whole or block by block, as often as needed.
 
-    Parameters
-    ----------
-    path : Path
-        The file; for other tables the name to call them by in messages.
-    column_names : tuple of str
-        Its columns, without a stored row index.
-    n_rows : int or None
-        Its rows, None where only reading the file would tell (CSV).
-    index_names : tuple of str
-        Columns that hold a stored pandas index: read only where asked for by name.
-    notes : tuple of str
-        What a user should know about how the file was taken.
+    `path` is the file, or the name of another table in messages. `n_rows` is None where only
+    reading the file would tell (CSV). `index_names` are columns that hold a stored pandas index:
+    they are read only where asked for by name. `notes` say how the file was taken.
     """
 
     path: Path
@@ -87,10 +78,7 @@ class TableSource(ABC):
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the whole table, or the chosen columns of it.
 
-        Raises
-        ------
-        DataFileError
-            If a column is unknown, the file is damaged or it has no rows.
+        Raises `DataFileError` if a column is unknown, the file is damaged or it has no rows.
         """
         with reading(self.path):
             table = self._table(self._chosen(columns))
@@ -106,19 +94,11 @@ class TableSource(ABC):
         block_rows: int | None = None,
         progress: Callable[[float], None] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the table in blocks; memory is that of a few blocks, whatever the file's size.
+        """Yield the table, or chosen columns of it, in blocks of at most `block_rows` rows.
 
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            The columns to read, all by default.
-        types : mapping of str to pyarrow.DataType, optional
-            Types to read CSV columns as. Columns not named are inferred from the whole file, which
-            costs one more pass over it.
-        block_rows : int, optional
-            The most rows in a block.
-        progress : callable, optional
-            Called after each block with the share of the file read, in [0, 1].
+        Memory is that of a few blocks, whatever the file's size. `types` are for CSV columns; those
+        of columns not named are inferred from the whole file, which costs one more pass over it.
+        `progress` is called after each block with the share of the file read, in [0, 1].
         """
         chosen = self._chosen(columns)
         rows = block_rows or self._rows_per_block(len(chosen))
