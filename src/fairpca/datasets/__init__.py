@@ -1,7 +1,9 @@
 """Bundled data sets about people, ready for fair PCA, offline.
 
 Each loader gives the features of a published experiment (`preset`), or the raw table, with the
-sensitive attribute as readable labels and the license, source and cautions in ``DESCR``.
+sensitive attribute as readable labels and the license, source and cautions in ``DESCR``. A recipe
+says once what a data set is (`recipes`), `bundle` reads its files, `presets` encodes it. Problems
+with known answers and the papers' splits are here too. May import `fairpca.data`.
 """
 
 from __future__ import annotations
