@@ -92,7 +92,7 @@ FIT_CASES = {
     "bad edges": (["people.csv", *FIT, "--bin", "age=x"], USAGE, "COLUMN=edge"),
     "bad method": (["people.csv", *FIT, "--method", "magic"], USAGE, "moment-matching"),
     "bad criterion": (["people.csv", *FIT, "--criterion", "x"], USAGE, "demographic_parity"),
-    "bad missing": (["people.csv", *FIT, "--missing", "x"], USAGE, "error, impute"),
+    "bad missing": (["people.csv", *FIT, "--missing", "x"], USAGE, "'error', 'impute'"),
     "bad strength": (["people.csv", *FIT, "--strength", "2"], USAGE, "--strength"),
     "no such folder": (["people.csv", *FIT[:-1], "no/m.fairpca"], BAD_OUTPUT, "there is no folder"),
     "folder as output": (["people.csv", *FIT[:-1], "."], BAD_OUTPUT, "it is a folder"),
