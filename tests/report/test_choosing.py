@@ -106,7 +106,9 @@ def test_the_sample_of_many_rows_holds_groups_in_proportion():
     group = np.where(np.arange(40_000) % 10 == 0, "b", "a")
     rows = pa.table({"x": np.arange(40_000.0)})
     groups = encode_groups({"group": group}, n_samples=40_000)
-    table = CheckedTable(Part(rows, {"group": group}, None), groups, assign_roles(["x"], sensitive=[]))
+    table = CheckedTable(
+        Part(rows, {"group": group}, None), groups, assign_roles(["x"], sensitive=[])
+    )
     less = training_sample(table, Settings())
     assert less.X.num_rows == 10_000
     assert np.sum(less.sensitive["group"] == "b") == 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -142,6 +142,10 @@ class _Limited(BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Any:
         """Say that this is a projection; the fitted estimator is what transforms."""
         return self.estimator.transform(X)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Change nothing: the estimator returns arrays already."""
+        return self
 
     def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
         return self._fit_sharing({}, X, y, sensitive_features=sensitive_features)
