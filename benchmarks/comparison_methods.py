@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 
 from fairpca.comparison import ConvexMatchingPCA, KernelMeanMatchingPCA
-from fairpca.experiments.papers.moment_tables import load_split
+from fairpca.experiments.papers.table_protocol import load_split
 
 OUT = Path(__file__).parent / "results"
 Array = NDArray[np.float64]

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from _multigroup_common import machine, report, timed
 
-from fairpca.experiments.framework.published import published_cells
+from fairpca.experiments.framework.cells import published_cells
 from fairpca.experiments.framework.store import Store, default_cache, default_data
 from fairpca.experiments.papers.multigroup_data import DATASETS, Table, load_table
 from fairpca.experiments.papers.multigroup_tables import RANK, seconds

@@ -8,9 +8,9 @@ import pytest
 
 from fairpca import MomentMatchingPCA
 from fairpca.experiments import Cell, Store, find_experiment
-from fairpca.experiments.framework.published import published_cells
-from fairpca.experiments.papers import moment_tables as tables
-from fairpca.experiments.papers.moment_methods import KERNEL, apply_fitted, fit_method
+from fairpca.experiments.framework.cells import published_cells
+from fairpca.experiments.papers import table_protocol as tables
+from fairpca.experiments.papers.table_methods import KERNEL, apply_fitted, fit_method
 from fairpca.metrics import explained_variance_ratio, median_bandwidth, mmd_squared
 
 DATASETS = {"german_credit": "4", "compas": "3"}

@@ -26,15 +26,13 @@ from sklearn.preprocessing import StandardScaler
 from fairpca.data.plain_output import giving_arrays
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.estimators.streaming import StreamingMomentMatchingPCA
-from fairpca.experiments.framework.experiment import Experiment, Row, Unit
+from fairpca.experiments.framework.experiment import Experiment, Outcome, Row, Unit, rows_of
 from fairpca.experiments.framework.figures import curves, montage
 from fairpca.experiments.framework.store import Store
 from fairpca.metrics import explained_variance_ratio, mmd_squared
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-    from fairpca.experiments.framework.running import Outcome
 
 __all__ = ["EXPERIMENTS", "Images", "load_images"]
 
@@ -60,16 +58,9 @@ _CHOSEN_M, _SHOWN = 2, 6
 class Images:
     """Images as rows, with the mark to erase.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_pixels)
-        Grey values 0 to 255.
-    mark : ndarray of bool, shape (n_samples,)
-        Whether the image has it: glasses, or an odd digit.
-    person : ndarray, shape (n_samples,)
-        Images of one person are all for training or all held out.
-    shape : tuple of two int
-        Height and width.
+    X (n_samples, n_pixels) holds gray values 0 to 255; mark says whether the image has glasses, or
+    an odd digit. Images of one person are all for training or all held out. The shape is height and
+    width.
     """
 
     X: Floats
@@ -130,7 +121,7 @@ def compute(unit: Unit, store: Store) -> list[Row]:
         exact = {**unit, "method": "offline", "b": 0}
         U = store.arrays(_key(exact, store), partial(_fitted, exact, images, train))
         values["subspace_error"] = _distance(fitted["unfair_subspace"], U["unfair_subspace"])
-    return [{"metric": metric, "value": value} for metric, value in values.items()]
+    return rows_of(values)
 
 
 def _key(unit: Unit, store: Store) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from fairpca.datasets.recipes import recipe
-from fairpca.experiments.framework.printed_cells import Cell
-from fairpca.experiments.framework.running import Outcome
+from fairpca.experiments.framework.cells import Cell
+from fairpca.experiments.framework.experiment import Outcome
 from fairpca.experiments.papers.fair_streaming import AT_RANDOM
-from fairpca.experiments.papers.moment_tables import load_split
+from fairpca.experiments.papers.table_protocol import load_split
 
 __all__ = ["code_of", "levels_page"]
 

@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 
 from fairpca.datasets.problems import PowerLawProblem
 from fairpca.estimators.streaming import StreamingMomentMatchingPCA
-from fairpca.experiments.framework.experiment import Experiment, Row, Unit
+from fairpca.experiments.framework.experiment import Experiment, Outcome, Row, Unit, rows_of
 from fairpca.experiments.framework.figures import curves, point_panels
 from fairpca.experiments.framework.store import Store
 from fairpca.metrics import pafo_gaps
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-    from fairpca.experiments.framework.running import Outcome
 
 __all__ = ["EXPERIMENTS", "compute", "units"]
 
@@ -85,7 +83,7 @@ def compute(unit: Unit, store: Store) -> list[Row]:
             "mean_gap": float(np.linalg.norm(V @ (problem.means[1] - problem.means[0]))),
             "second_moment_gap": float(np.linalg.norm(V @ problem.difference @ V.T, 2)),
         }
-        values += [{"N": n, "metric": name, "value": value} for name, value in found.items()]
+        values += rows_of(found, N=n)
         if unit["seed"] == 0 and str(n) in (_SHOWN, str(sizes[-1])):
             store.arrays(_drawn_key(unit, n), partial(_drawn, problem, V))
     return values
