@@ -35,7 +35,7 @@ class SettingChoice:
     met : bool
         Whether the chosen setting meets the target.
     kept : ndarray of shape (n_settings,)
-        Mean over folds of what is maximised; NaN where a fold could not be fitted.
+        Mean over folds of what is maximized; NaN where a fold could not be fitted.
     unfairness : ndarray of shape (n_settings,)
         Mean over the folds measured, of several terms that of the one that decides; NaN where there
         is none.
@@ -191,13 +191,7 @@ def _checked(kept: Any, unfairness: Any) -> tuple[Floats, Floats]:
 
 
 def check_limit(limit: Any) -> float:
-    """Return the limit as a float.
-
-    Raises
-    ------
-    ValueError
-        If it is no finite number.
-    """
+    """Return the limit as a float; refuse what is no finite number."""
     if isinstance(limit, bool) or not isinstance(limit, int | float | np.number):
         raise ValueError(f"limit must be a number, the largest unfairness allowed; got {limit!r}.")
     if not math.isfinite(limit):
@@ -206,13 +200,7 @@ def check_limit(limit: Any) -> float:
 
 
 def check_standard_errors(value: Any) -> float:
-    """Return the number of standard errors as a float.
-
-    Raises
-    ------
-    ValueError
-        If it is no finite number of at least 0.
-    """
+    """Return the number of standard errors as a float; refuse what is not finite or below 0."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not number or not 0 <= value < np.inf:
         raise ValueError(f"standard_errors must be a number of at least 0; got {value!r}.")
