@@ -13,7 +13,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from fairpca.data.criterion import CRITERIA
-from fairpca.data.groups import Groups, label_key
+from fairpca.data.groups import Attribute, Groups, label_key
 from fairpca.data.labels import object_array
 from fairpca.data.plain_output import giving_arrays
 from fairpca.data.sampling import compared_sample
@@ -105,19 +105,14 @@ class FoldMeasures:
         """Say which group has too few rows in the fold to be compared; nothing where none has."""
         target = self.how.target
         least = target.min_rows if isinstance(target, TargetMeasure) else 1
+        parts = ((self.train, "training", 1), (self.test, "held-out", least))
         for i, attribute in enumerate(self.everyone.attributes):
+            counts = [_counts(sample.groups.attributes[i]) for sample, _, _ in parts]
             for level in attribute.levels:
-                for sample, part, need in (
-                    (self.train, "training", 1),
-                    (self.test, "held-out", least),
-                ):
-                    there = sample.groups.attributes[i]
-                    counts = dict(zip(map(label_key, there.levels), there.counts, strict=True))
-                    found = counts.get(label_key(level), 0)
-                    if found < need:
-                        return (
-                            f"group {level!r} of {attribute.name!r} has {found} {part} rows there"
-                        )
+                for of_level, (_, part, need) in zip(counts, parts, strict=True):
+                    n = of_level.get(label_key(level), 0)
+                    if n < need:
+                        return f"group {level!r} of {attribute.name!r} has {n} {part} rows there"
         return ""
 
     def _terms(self, whole: Any, model: Any) -> Terms:
@@ -130,7 +125,7 @@ class FoldMeasures:
         for names in _known_together(self.everyone):
             train = None
             if Z_train is not None:
-                learned = () if target.learns == "label" else names
+                learned = () if target.needs_label else names
                 train = self._judged(target, self.train, Z_train, learned, sampled=True)
             test = self._judged(target, self.test, Z, names, sampled=target.by_criterion)
             seen = HeldOut(model, test, train, self._projected, self.how.options)
@@ -181,6 +176,11 @@ class FoldMeasures:
             X, weight = self.train.X, self.train.sample_weight
             self._plain[k] = model.fit(X, sample_weight=weight).transform(X)
         return self._plain[k]
+
+
+def _counts(attribute: Attribute) -> dict[Hashable, int]:
+    levels = map(label_key, attribute.levels)
+    return dict(zip(levels, attribute.counts, strict=True))
 
 
 def _total_variance(X: Any, sample_weight: Floats | None) -> float:

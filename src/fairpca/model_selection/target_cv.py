@@ -304,7 +304,7 @@ class FairnessTargetCV(RefittedSearch):
         if not callable(target):
             target = find_target(target)
             check_reachable(target, self.limit)
-        if getattr(target, "learns", "") == "label" and y is None:
+        if getattr(target, "needs_label", False) and y is None:
             raise ValueError(f"target={target.name!r} compares predictions of a label: pass y.")
         _, (_, _, final_step) = taken_apart(self.estimator, {})
         criterion = self.criterion or getattr(final_step, "criterion", None) or CRITERIA[0]

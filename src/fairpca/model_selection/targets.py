@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _TOGETHER = math.sqrt(2.0)
-"""The standard error of a mean over folds that vary together, relative to that of independent folds.
+"""Standard error of a mean over folds that vary together, relative to that of independent ones.
 
 Of a classifier of the group: any two rows help to tell each other's group, in two different folds,
 so that chance counts twice. Of MMD²: the projections of the folds share most rows, and small values
@@ -118,6 +118,11 @@ class TargetMeasure:
     """Whether the criterion says which rows are compared."""
     min_rows: int = 1
     inflation: float = 1.0
+
+    @property
+    def needs_label(self) -> bool:
+        """Whether it takes y."""
+        return self.learns == "label"
 
 
 class Target(NamedTuple):
