@@ -328,10 +328,8 @@ class FairnessTargetCV(RefittedSearch):
                 f"param_grid={self.param_grid!r} holds no setting to try: give a dict of parameter "
                 "names and values."
             )
-        for setting in settings:
-            taken_apart(
-                self.estimator, setting
-            )  # refuses unknown names before anything is computed
+        for setting in settings:  # unknown names are refused before anything is computed
+            taken_apart(self.estimator, setting)
         front, final = requests(self.estimator)
         seed = 0 if self.random_state is None else int(self.random_state)
         options = MeasureOptions(self.bandwidth, self.classifier, pos_label, seed)

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from fairpca.datasets.recipes import recipe
-from fairpca.experiments.framework.cells import Cell
+from fairpca.experiments.framework.cells import Cell, grouped
 from fairpca.experiments.framework.experiment import Outcome
+from fairpca.experiments.framework.results_page import table_head, table_line
 from fairpca.experiments.papers.fair_streaming import AT_RANDOM
 from fairpca.experiments.papers.table_protocol import load_split
 
@@ -18,7 +19,7 @@ _LEVELS: Mapping[str, tuple[float, ...]] = MappingProxyType(
     {"mmd2": (0.1, 0.03, 0.01, 0.003, 0.001), "leakage_auc": (0.9, 0.8, 0.7, 0.6, 0.55)}
 )
 _WORDS = MappingProxyType({"mmd2": "MMD²", "leakage_auc": "leakage"})
-_TIE = 0.05  # points of the variance
+_TIE = 0.05  # per cent of the variance: methods closer than this are as good as each other
 
 _CODES = (
     (r"PCA", "MomentMatchingPCA(match_mean=False)"),
@@ -34,7 +35,10 @@ _CODES = (
 )
 """Rows of the tables as code, but for `n_components`; of equal rows the first is preferred."""
 
-Row = dict[str, Cell]
+Row = Mapping[str, Cell]
+"""A method's cells by metric."""
+Rows = dict[str, Row]
+"""Rows by method."""
 
 
 def code_of(method: str) -> str:
@@ -56,14 +60,11 @@ def code_of(method: str) -> str:
 def levels_page(outcomes: Sequence[Outcome]) -> str:
     """Return Markdown: for each data set and k, the method that keeps most at each level.
 
-    Parameters
-    ----------
-    outcomes : sequence of Outcome
-        Those with the metrics ``exp_var_pct`` and ``mmd2`` of several methods on bundled data
-        count (``leakage_auc``, ``fit_seconds`` and `AT_RANDOM` are shown where they are
-        known); the others are passed over.
+    Outcomes with the metrics ``exp_var_pct`` and ``mmd2`` of several methods on bundled data count
+    (``leakage_auc``, ``fit_seconds`` and `AT_RANDOM` are shown where they are known); the others
+    are passed over. Where two know a data set and k, the first counts.
     """
-    tables: dict[tuple[str, str], dict[str, Row]] = {}
+    tables: dict[tuple[str, str], Rows] = {}
     for outcome in outcomes:
         for place, rows in _tables(outcome).items():
             tables.setdefault(place, rows)
@@ -83,7 +84,7 @@ _PREFACE = (
     "- **MMD²** is the distance between the groups' distributions: 0 if they are equal. In a",
     "  sample it is above 0 even if the groups are equal; below each table stands what plain PCA",
     "  shows when rows are put into groups at random: asking for much less asks for less variance.",
-    "- **leakage** is how well the stronger of a linear and a non-linear reader tells the group",
+    "- **leakage** is how well the better of a linear and a non-linear classifier tells the group",
     "  from the components: the area under its ROC curve, 0.5 if it can only guess, 1 if it always",
     "  can.",
     "- **seconds** are those of one fit on one core.",
@@ -110,34 +111,33 @@ def _about(dataset: str) -> str:
     )
 
 
-def _tables(outcome: Outcome) -> dict[tuple[str, str], dict[str, Row]]:
+def _tables(outcome: Outcome) -> dict[tuple[str, str], Rows]:
     """Collect the cells of each data set and k, by method and metric."""
-    found: dict[tuple[str, str], dict[str, Row]] = {}
-    for cell in outcome.cells:
-        labels = cell.labels
-        method = str(labels.get("method", ""))
-        if cell.mean is None or labels.get("classifier") or not code_of(method):
-            continue
-        if "dataset" in labels and "k" in labels:
-            rows = found.setdefault((str(labels["dataset"]), str(labels["k"])), {})
-            rows.setdefault(method, {})[str(labels["metric"])] = cell
-    needed = {"exp_var_pct", "mmd2"}
-    complete = {
-        place: {method: row for method, row in rows.items() if needed <= set(row)}
-        for place, rows in found.items()
-    }
-    return {place: rows for place, rows in complete.items() if len(rows) > 1}
+    cells = [
+        cell
+        for cell in outcome.cells
+        if cell.mean is not None
+        and {"dataset", "k", "method"} <= set(cell.labels)
+        and not cell.labels.get("classifier")
+        and code_of(str(cell.labels["method"]))
+    ]
+    found: dict[tuple[str, str], Rows] = {}
+    for (dataset, k, method), of_method in grouped(cells, "dataset", "k", "method").items():
+        row = {str(cell.labels["metric"]): cell for cell in of_method}
+        if {"exp_var_pct", "mmd2"} <= set(row):
+            found.setdefault((dataset, k), {})[method] = row
+    return {place: rows for place, rows in found.items() if len(rows) > 1}
 
 
-def _glance(tables: Mapping[tuple[str, str], Mapping[str, Row]]) -> Iterator[str]:
+def _glance(tables: Mapping[tuple[str, str], Rows]) -> Iterator[str]:
     """Give one line per data set and k: what to use below each level of MMD², and its %Var."""
     levels = _LEVELS["mmd2"]
-    yield _line("data, components", "no limit", *(f"MMD² ≤ {level:g}" for level in levels))
-    yield "|" + "---|" * (2 + len(levels))
+    limits = [f"MMD² ≤ {level:g}" for level in levels]
+    yield from table_head(("data, components", "no limit", *limits))
     for (dataset, k), rows in tables.items():
         best = [_best(rows, "mmd2", level) for level in (float("inf"), *levels)]
         shown = ["—" if method is None else _short(method, rows[method]) for method in best]
-        yield _line(f"{recipe(dataset).title}, {k}", *shown)
+        yield table_line(f"{recipe(dataset).title}, {k}", *shown)
 
 
 def _short(method: str, row: Row) -> str:
@@ -145,16 +145,15 @@ def _short(method: str, row: Row) -> str:
     return f"{name} {_number(row, 'exp_var_pct', '.2f')}"
 
 
-def _section(rows: Mapping[str, Row]) -> Iterator[str]:
-    yield _line("stay below", "use", "as good", "%Var", "MMD²", "leakage", "seconds")
-    yield "|" + "---|" * 7
+def _section(rows: Rows) -> Iterator[str]:
+    yield from table_head(("stay below", "use", "as good", "%Var", "MMD²", "leakage", "seconds"))
     for metric, levels in _LEVELS.items():
         if _below(rows, metric, float("inf")):
             yield from _choices(rows, metric, levels)
     yield from _remarks(rows)
 
 
-def _choices(rows: Mapping[str, Row], metric: str, levels: Sequence[float]) -> Iterator[str]:
+def _choices(rows: Rows, metric: str, levels: Sequence[float]) -> Iterator[str]:
     """Give one line per choice, with all levels it is the choice for."""
     by_choice: dict[str | None, list[float]] = {}
     for level in levels:
@@ -165,16 +164,16 @@ def _choices(rows: Mapping[str, Row], metric: str, levels: Sequence[float]) -> I
             known = _below(rows, metric, float("inf"))
             least = min(known, key=lambda method: _value(rows[method], metric))
             lowest = f"none of them; the lowest is {_value(rows[least], metric):.3g}"
-            yield _line(name, f"{lowest}, `{code_of(least)}`", "", *_numbers(rows[least]))
+            yield table_line(name, f"{lowest}, `{code_of(least)}`", "", *_numbers(rows[least]))
             continue
         equal = [
             m for m in _below(rows, metric, min(reached)) if m != best and _tied(rows, m, best)
         ]
         as_good = ", ".join(f"`{code_of(method)}`" for method in equal)
-        yield _line(name, f"`{code_of(best)}`", as_good, *_numbers(rows[best]))
+        yield table_line(name, f"`{code_of(best)}`", as_good, *_numbers(rows[best]))
 
 
-def _remarks(rows: Mapping[str, Row]) -> Iterator[str]:
+def _remarks(rows: Rows) -> Iterator[str]:
     by_chance = rows.get("PCA", {}).get(AT_RANDOM)
     if by_chance is not None:
         yield from ("", f"MMD² of plain PCA with rows in groups at random: {by_chance.mean:.2g}.")
@@ -184,14 +183,14 @@ def _remarks(rows: Mapping[str, Row]) -> Iterator[str]:
         yield from ("", f"Measured on fewer splits and left out: {', '.join(few)}.")
 
 
-def _below(rows: Mapping[str, Row], metric: str, level: float) -> list[str]:
+def _below(rows: Rows, metric: str, level: float) -> list[str]:
     """Return the methods below a level, of those on all splits."""
     most = max(_splits(row) for row in rows.values())
     known = [m for m, row in rows.items() if _splits(row) == most and metric in row]
     return [m for m in known if rows[m][metric].n == most and _value(rows[m], metric) <= level]
 
 
-def _best(rows: Mapping[str, Row], metric: str, level: float) -> str | None:
+def _best(rows: Rows, metric: str, level: float) -> str | None:
     below = _below(rows, metric, level)
     if not below:
         return None
@@ -199,7 +198,7 @@ def _best(rows: Mapping[str, Row], metric: str, level: float) -> str | None:
     return min((m for m in below if _tied(rows, m, most)), key=_rank)
 
 
-def _tied(rows: Mapping[str, Row], one: str, other: str) -> bool:
+def _tied(rows: Rows, one: str, other: str) -> bool:
     values = (_value(rows[method], "exp_var_pct") for method in (one, other))
     return abs(next(values) - next(values)) <= _TIE
 
@@ -228,7 +227,3 @@ def _number(row: Row, metric: str, form: str) -> str:
 def _value(row: Row, metric: str) -> float:
     mean = row[metric].mean
     return float("nan") if mean is None else mean
-
-
-def _line(*texts: str) -> str:
-    return "| " + " | ".join(texts) + " |"
