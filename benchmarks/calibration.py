@@ -14,16 +14,14 @@ Usage: python benchmarks/calibration.py [--quick]
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import describe
+from _machine import describe, quick_parser, save
 from scipy.stats import kstest
 
 from fairpca import MomentMatchingPCA
@@ -38,7 +36,6 @@ from fairpca.metrics import (
 from fairpca.metrics._attackers import attackers, mean_areas
 from fairpca.model_selection import FairnessTargetCV
 
-HERE = Path(__file__).parent
 N_PERMUTATIONS = 99
 KINDS = (
     "normal",
@@ -233,8 +230,7 @@ def computed(part: tuple[Callable[..., Iterator[str]], tuple[Any, ...]]) -> list
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="toy sizes; writes nothing")
+    parser = quick_parser(__doc__)
     quick = parser.parse_args().quick
     parts = [
         (permutation_tests, (2 if quick else 400,)),
@@ -246,8 +242,7 @@ def main() -> None:
     with ProcessPoolExecutor(len(parts)) as pool:
         for found in pool.map(computed, parts):
             lines += found
-    if not quick:
-        (HERE / "results" / "calibration.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    save("calibration", lines, quick=quick)
 
 
 if __name__ == "__main__":

@@ -14,26 +14,23 @@ share of what the exact components keep.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import multiprocessing
 import resource
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.linalg
-from _machine import describe
+from _machine import describe, quick_parser, save
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 
 from fairpca.comparison import ConvexMatchingPCA, KernelMeanMatchingPCA
 from fairpca.experiments.papers.table_protocol import load_split
 
-OUT = Path(__file__).parent / "results"
 Array = NDArray[np.float64]
 N_COMPONENTS = 10
 PEER_SECONDS, PEER_GB = 120, 12
@@ -165,9 +162,8 @@ PARTS = {"kernel": kernel, "landmarks": landmarks, "convex": convex}
 
 def main() -> None:
     """Run the parts asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = quick_parser(__doc__)
     parser.add_argument("part", nargs="*", help="kernel, landmarks, convex; all by default")
-    parser.add_argument("--quick", action="store_true", help="small sizes, nothing written")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     for name in arguments.part or PARTS:
@@ -175,8 +171,7 @@ def main() -> None:
         for line in PARTS[name](quick=arguments.quick):
             print(line, flush=True)
             text.append(line)
-            if not arguments.quick:
-                (OUT / f"comparison_methods_{name}.md").write_text("\n".join(text) + "\n")
+            save(f"comparison_methods_{name}", text, quick=arguments.quick)
 
 
 if __name__ == "__main__":
