@@ -91,10 +91,10 @@ def alike(kind: str, n: int, rng: np.random.Generator) -> tuple[Any, Any, dict[s
     return Z, g, more
 
 
-def p_line(name: str, p: Any, randomised: Any, *more: str) -> str:
+def p_line(name: str, p: Any, randomized: Any, *more: str) -> str:
     """Return a row of a table of p-values."""
     p = np.asarray(p)
-    uniform = kstest(randomised, "uniform").pvalue
+    uniform = kstest(randomized, "uniform").pvalue
     return f"| {name} | {len(p)} | {np.mean(p <= 0.05):.3f} | {uniform:.2f} |" + "".join(
         f" {cell} |" for cell in more
     )
@@ -107,7 +107,7 @@ def permutation_tests(draws: int) -> Iterator[str]:
     yield f"60 rows, {N_PERMUTATIONS} permutations.\n"
     yield "| data | samples | p ≤ 0.05 | uniform: p of KS |\n|---|---|---|---|"
     for kind in KINDS:
-        p, randomised = [], []
+        p, randomized = [], []
         for _ in range(draws):
             Z, g, more = alike(kind, 60, rng)
             test = mmd_permutation_test(
@@ -117,8 +117,8 @@ def permutation_tests(draws: int) -> Iterator[str]:
             tie = 1e-6 * test.statistic + 1e-14
             larger, equal = np.sum(beyond > tie), np.sum(np.abs(beyond) <= tie)
             p.append(test.p_value)
-            randomised.append((larger + rng.random() * (1 + equal)) / (1 + N_PERMUTATIONS))
-        yield p_line(kind, p, randomised)
+            randomized.append((larger + rng.random() * (1 + equal)) / (1 + N_PERMUTATIONS))
+        yield p_line(kind, p, randomized)
 
 
 def leakage(draws: int) -> Iterator[str]:
@@ -147,10 +147,10 @@ def leakage(draws: int) -> Iterator[str]:
             areas.append(score.auc)
             beyond.append(score.auc - score.auc_sd > 0.5)
         # ties among areas of 60 rows are few but where the rows are tied
-        randomised = np.array(p) - rng.random(n) / (1 + N_PERMUTATIONS)
+        randomized = np.array(p) - rng.random(n) / (1 + N_PERMUTATIONS)
         error = np.std(areas) / np.sqrt(n)
         yield p_line(
-            f"{kind}, {classifier}", p, randomised, f"{np.mean(areas):.4f} ± {error:.4f}",
+            f"{kind}, {classifier}", p, randomized, f"{np.mean(areas):.4f} ± {error:.4f}",
             f"{np.mean(beyond):.2f}",
         )  # fmt: skip
 

@@ -126,14 +126,14 @@ def alternating_sgd(X: Array, codes: NDArray[Any], m: int, steps: int, seed: int
 
 
 def adversary(X: Array, codes: NDArray[Any], U: Array) -> tuple[float, float]:
-    """Return loss (weight decay 0.01) and balanced accuracy of a reader of what is left."""
+    """Return loss (weight decay 0.01) and balanced accuracy of a classifier of what is left."""
     rest = X - (X @ U) @ U.T
     share = 1 / np.bincount(codes)[codes] / (codes.max() + 1)
-    reader = LogisticRegression(C=100.0, solver="newton-cholesky", max_iter=500, tol=1e-8)
-    reader.fit(rest, codes, sample_weight=share)
-    chosen = reader.predict_proba(rest)[np.arange(len(codes)), codes]
-    loss = -float(share @ np.log(chosen)) + 0.005 * float(np.sum(reader.coef_**2))
-    return loss, float(share @ (reader.predict(rest) == codes))
+    classifier = LogisticRegression(C=100.0, solver="newton-cholesky", max_iter=500, tol=1e-8)
+    classifier.fit(rest, codes, sample_weight=share)
+    chosen = classifier.predict_proba(rest)[np.arange(len(codes)), codes]
+    loss = -float(share @ np.log(chosen)) + 0.005 * float(np.sum(classifier.coef_**2))
+    return loss, float(share @ (classifier.predict(rest) == codes))
 
 
 def rlace_lines(names: list[str], steps: int) -> list[str]:
@@ -188,7 +188,7 @@ def leakage_lines(name: str, k: int) -> list[str]:
     lines = [
         "",
         f"{name}, {X.shape[0]:,} × {X.shape[1]}, k = {k}: seconds to fit, directions removed, "
-        f"variance kept, and held-out AUC of readers (three folds of {len(shown):,} rows).",
+        f"variance kept, and held-out AUC of classifiers (three folds of {len(shown):,} rows).",
         "",
         "| method | s | removed | %Var | linear | kernel | boosted trees |",
         "|---|---|---|---|---|---|---|",

@@ -77,7 +77,7 @@ def choose_setting(
     Parameters
     ----------
     kept : array-like of shape (n_settings, n_folds)
-        What to maximise, such as the share of held-out variance kept; NaN where a setting could
+        What to maximize, such as the share of held-out variance kept; NaN where a setting could
         not be fitted, which rules it out.
     unfairness : array-like of shape (n_settings, n_folds) or (n_settings, n_folds, n_terms)
         What to limit; NaN where it is undefined, which leaves the other folds to judge by. Several
