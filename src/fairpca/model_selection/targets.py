@@ -206,25 +206,11 @@ def _loss(measure: Callable[..., Any]) -> Callable[[HeldOut], Terms]:
     return value
 
 
+_TRUE, _FALSE = "true_positive_rates", "false_positive_rates"
 _RATES = (
-    (
-        "demographic_parity_difference",
-        "dp",
-        "in how often it predicts the positive label",
-        ("selection_rates",),
-    ),
-    (
-        "equal_opportunity_difference",
-        "eop",
-        "in its true positive rate",
-        ("true_positive_rates",),
-    ),
-    (
-        "equalized_odds_difference",
-        "eod",
-        "in its true or false positive rate",
-        ("true_positive_rates", "false_positive_rates"),
-    ),
+    ("demographic_parity", "dp", "in how often it predicts the positive label", "selection_rates"),
+    ("equal_opportunity", "eop", "in its true positive rate", _TRUE),
+    ("equalized_odds", "eod", "in its true or false positive rate", _TRUE, _FALSE),
 )
 
 _MEASURES = (
@@ -261,13 +247,13 @@ _MEASURES = (
     ),
     *(
         TargetMeasure(
-            name,
+            f"{name}_difference",
             short,
             f"largest difference between groups, for a classifier of the label, {what}",
             _difference(*kinds),
             learns="label",
         )
-        for name, short, what, kinds in _RATES
+        for name, short, what, *kinds in _RATES
     ),
     TargetMeasure(
         "worst_group_loss",
