@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import plotly.graph_objects as go
 import scipy.linalg
 from numpy.typing import NDArray
 
@@ -21,9 +21,6 @@ from fairpca.experiments.framework.figures import curves, point_panels
 from fairpca.experiments.framework.store import Store
 from fairpca.experiments.papers.table_methods import plain_bandwidth, represent
 from fairpca.experiments.papers.table_protocol import Part, Representation, Split, measure
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 __all__ = ["EXPERIMENTS", "cloud_and_clusters", "growing_normals"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from fairpca.experiments.framework.cells import grouped, published_cells
@@ -36,9 +36,6 @@ from fairpca.experiments.papers.table_protocol import (
     measure,
 )
 from fairpca.metrics import communalities
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 __all__ = ["EXPERIMENTS", "compute_biplot", "compute_communality"]
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -32,9 +33,6 @@ from fairpca.experiments.framework.experiment import Experiment, Outcome, Row, U
 from fairpca.experiments.framework.figures import curves, montage
 from fairpca.experiments.framework.store import Store
 from fairpca.metrics import explained_variance_ratio, mmd_squared
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 __all__ = ["EXPERIMENTS", "Images", "load_images"]
 

@@ -10,9 +10,10 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
 from fairpca.experiments.framework.cells import Cell, PublishedCell, grouped, published_cells
 from fairpca.experiments.framework.experiment import Experiment, Outcome, Row, Unit, rows_of
@@ -36,9 +37,6 @@ from fairpca.experiments.papers.table_protocol import (
     measure,
 )
 from fairpca.metrics import attribute_leakage, mmd_squared
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 __all__ = ["AT_RANDOM", "EXPERIMENTS", "compute", "units"]
 

@@ -10,9 +10,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from sklearn.decomposition import PCA
 
 from fairpca.estimators.comparison.bicriteria import BicriteriaPCA
@@ -25,9 +26,6 @@ from fairpca.experiments.papers.multigroup_data import DATASETS, Table, load_tab
 from fairpca.metrics import group_reconstruction_error, incremental_loss, marginal_loss
 from fairpca.report.page.plots import duality_gaps, loss_by_rank
 from fairpca.solvers.balance.worst_group import worst_group_subspace
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 __all__ = ["EXPERIMENTS", "METHODS", "PAPER", "seconds"]
 

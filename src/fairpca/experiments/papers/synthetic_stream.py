@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from fairpca.datasets.problems import PowerLawProblem
@@ -20,9 +21,6 @@ from fairpca.experiments.framework.experiment import Experiment, Outcome, Row, U
 from fairpca.experiments.framework.figures import curves, point_panels
 from fairpca.experiments.framework.store import Store
 from fairpca.metrics import pafo_gaps
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 __all__ = ["EXPERIMENTS", "compute", "units"]
 
