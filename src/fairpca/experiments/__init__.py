@@ -1,4 +1,6 @@
-"""The papers' tables and figures by name: ours beside what is printed, resumable and cached.
+"""The papers' tables and figures by name: our numbers beside the printed ones.
+
+Runs are kept unit by unit, and go on after an interruption.
 
 `reproduce` runs an experiment; ``fairpca reproduce`` is its command. An experiment is one value,
 declared in a module that the table in ``framework/registry`` names:

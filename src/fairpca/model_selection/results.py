@@ -73,7 +73,7 @@ def warn_of_problems(outcomes: Sequence[Sequence[Outcome]], who: str) -> list[st
     """
     flat = [o for row in outcomes for o in row]
     if all(o.problem for o in flat):
-        raise ValueError(f"{flat[0].problem} (So it is with every setting, in every fold.)")
+        raise ValueError(f"{flat[0].problem} (Every setting fails like this, in every fold.)")
     if all(o.problem or o.unmeasured for o in flat):
         first = next(o.unmeasured for o in flat if o.unmeasured)
         raise ValueError(f"the target could not be measured in any fold: {first.rstrip('.')}.")

@@ -1,9 +1,9 @@
-"""The rule that chooses among settings: most variance among those that surely meet the target.
+"""The rule that chooses among settings: most variance among those that meet the target.
 
 A setting meets the target when its unfairness, averaged over folds, plus one standard error is at
-most the limit: the one-standard-error rule, turned so that chance does not count as fairness. As
-few folds tell their spread only roughly, the standard error is widened as Student's distribution
-has it, so that the promise holds as often as one standard error of a normal distribution says.
+most the limit: a one-standard-error rule, so that chance does not count as fairness. A few folds
+estimate their spread only roughly; Student's distribution widens the standard error accordingly, so
+that the limit holds as often as with one standard error of a normal distribution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["SettingChoice", "check_limit", "check_standard_errors", "choose_sett
 
 Floats = NDArray[np.float64]
 _TIE = 1e-9
-"""Relative difference in variance that is rounding."""
+"""Settings whose variances differ by less, relative to the largest, keep equally much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class SettingChoice:
     kept : ndarray of shape (n_settings,)
         Mean over folds of what is maximized; NaN where a fold could not be fitted.
     unfairness : ndarray of shape (n_settings,)
-        Mean over the folds measured, of several terms that of the one that decides; NaN where there
+        Mean over the folds that were measured; of several terms, that of the worst. NaN where there
         is none.
     standard_error : ndarray of shape (n_settings,)
         Of that mean: standard deviation over folds / √(folds), times `inflation`; infinite with a

@@ -80,7 +80,9 @@ def gather_sample(
         X = X.tocsr() if scipy.sparse.issparse(X) else np.asanyarray(without_mask(X, "X"))
     index, n = index_of(X), _num_samples(X)
     if n < 2:
-        raise ValueError(f"X has n_samples={n}: give at least two rows, to fit and to judge on.")
+        raise ValueError(
+            f"X has n_samples={n}: give at least two rows, one to fit and one to test."
+        )
     groups = encode_groups(
         sensitive_features,
         n_samples=n,

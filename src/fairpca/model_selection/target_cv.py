@@ -77,13 +77,13 @@ class FairnessTargetCV(RefittedSearch):
           group loses; "worst_marginal_loss" ("marginal-loss"): what it loses beyond its own best
           components, as such a share.
 
-        Or a function of (fitted estimator, X, y, sensitive_features) of held-out rows to a number
-        that is smaller the fairer.
+        Or a function that takes (fitted estimator, X, y, sensitive_features) of held-out rows and
+        returns a number: the smaller, the fairer.
     limit : float, default=0.01
         The largest value allowed.
     standard_errors : float, default=1.0
-        How many standard errors the mean must stay below the limit by, widened for few folds as in
-        `choose_setting`; 0 for none.
+        The mean plus this many standard errors must not exceed the limit; with few folds they are
+        widened as in `choose_setting`. With 0, the mean itself is compared.
     scoring : callable, default=None
         What to maximize: a function of (fitted estimator, X, y); None is the variance kept.
     cv : int, splitter or iterable of (train, test), default=5
@@ -91,17 +91,17 @@ class FairnessTargetCV(RefittedSearch):
     refit : bool, default=True
         Fit the chosen setting to all rows.
     bandwidth : "median" or float, default="median"
-        σ of the kernel of MMD². "median" is that of the training rows' principal components, as
-        many as the setting has: one number for all settings of a fold that keep as many.
+        σ of the kernel of MMD². "median" is the median distance of the training rows under plain
+        PCA with as many components: the same for all settings of a fold with that many.
     classifier : str or classifier, default="kernel_svm"
         Of the label; see `fairpca.metrics.downstream`.
     pos_label : object, default=None
         The favourable label; the estimator's, or the last in sorted order, by default.
     criterion : str, default=None
-        Which rows MMD² and leakage compare, as of `fairpca.MomentMatchingPCA`: all, those of
-        positive label ("equal_opportunity"), or those of each label by themselves
-        ("equalized_odds": MMD² added up over labels, leakage averaged). None is the estimator's own
-        criterion, where it has one. The other targets say by themselves what they compare.
+        Which rows MMD² and leakage compare, as in `fairpca.MomentMatchingPCA`: all, those of
+        positive label ("equal_opportunity"), or those of each label separately ("equalized_odds":
+        MMD² is added up over labels, leakage averaged). None is the estimator's own criterion, if
+        it has one. The other targets define themselves what they compare.
     max_samples : int, default=3000
         The most held-out rows to measure MMD² and leakage on, and training rows for classifiers;
         samples hold the groups in proportion.
@@ -113,8 +113,8 @@ class FairnessTargetCV(RefittedSearch):
     Attributes
     ----------
     best_params_ : dict
-        The chosen setting; the one nearest to the target where none meets it, which `target_met_`
-        says and a `FairnessTargetWarning` told.
+        The chosen setting. Where none meets the target it is the nearest one: `target_met_` is then
+        False, and `fit` gives a `FairnessTargetWarning`.
     target_met_ : bool
         Whether it meets the target.
     best_score_ : float
@@ -128,7 +128,7 @@ class FairnessTargetCV(RefittedSearch):
     cv_results_ : dict of str to ndarray of shape (n_settings,)
         ``params``, ``param_*``; for ``variance`` and ``unfairness``: ``split*_test_*``,
         ``mean_test_*`` and ``std_test_*`` (ddof 0, as in scikit-learn; the mean unfairness is that
-        of the group, pair of groups or classifier that decides, see Notes);
+        of the group, pair of groups or classifier that is worst, see Notes);
         ``se_test_unfairness`` and ``upper_test_unfairness``, what is compared with the limit;
         ``n_measured``, the folds in which unfairness was defined; ``meets_target``;
         ``rank_test_score``; times in seconds.
@@ -143,29 +143,29 @@ class FairnessTargetCV(RefittedSearch):
 
     Notes
     -----
-    **What is promised.** With one standard error, unfairness on new rows is within the limit for at
-    least some 84 % of samples, of a setting that meets the target by a hair. Losses of groups,
-    differences between two groups' rates and scores of classifiers are averaged over folds one by
-    one, and all of them must stay within the limit with their standard errors: the largest of them
-    in each fold would be too large. Classifiers of the group learn from the training rows and one
-    half of the held-out ones and are judged on the other half, both ways round: on training rows
-    alone, matching leaves nothing to learn, whatever it leaves on new rows. Folds vary together in
-    MMD² and leakage, so their standard error is √2 times what the folds' spread says.
+    **What is promised.** With one standard error, a setting that barely meets the target is within
+    the limit on new rows in about 84 % of samples or more. Losses of groups, differences between
+    two groups' rates and scores of classifiers are averaged over folds one by one, and each mean
+    with its standard error must stay within the limit. (The mean of each fold's largest would be
+    too large.) Classifiers of the group learn from the training rows and one half of the held-out
+    ones and are tested on the other half, then with the halves exchanged: in training rows alone,
+    matching leaves nothing to learn, whatever it leaves in new rows. MMD² and leakage vary together
+    over folds, so their standard error is √2 times the one computed from the folds' spread.
 
-    **What is not.** The best of many settings looks better than it is: with the limit met by a
-    hair, measure once more on rows that were not used here. And a classifier with many more rows
-    than there are here may tell the group better.
+    **What is not promised.** The best of many settings looks better than it is: if the limit is
+    barely met, measure once more on rows that were not used here. And a classifier that learns from
+    many more rows may tell the group better.
 
-    A group with fewer than two rows in a fold leaves unfairness undefined there: the other folds
-    decide, and a warning tells. A setting that cannot be fitted in some fold is not chosen.
+    If a group has fewer than two rows in a fold, unfairness is undefined there: the other folds
+    decide, and a warning says so. A setting that cannot be fitted in some fold is not chosen.
 
     `sample_weight` goes to the fits, the variance kept, the losses of groups, MMD² and leakage.
     Classifiers of y take every row of positive weight alike. Rows without a group label
     (``missing_groups="unlabelled"``) count for the variance and for no measure of their attribute.
 
-    With metadata routing, the last step has to ask for the groups:
-    ``MomentMatchingPCA().set_fit_request(sensitive_features=True)``. Without it, the last step is
-    given them, if its `fit` takes any.
+    With metadata routing, the last step has to request the groups:
+    ``MomentMatchingPCA().set_fit_request(sensitive_features=True)``. Without it, they are passed to
+    the last step if its `fit` takes them.
 
     References
     ----------

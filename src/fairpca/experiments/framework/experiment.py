@@ -61,18 +61,18 @@ class Experiment:
     figures : callable, optional
         ``figures(outcome, store)`` returns plotly figures by title.
     derived : callable
-        ``derived(outcome)`` returns tables worked out of all values, by title: rows of texts by
+        ``derived(outcome)`` returns tables computed from all values, by title: rows of texts by
         column.
     explain : callable
         Takes a cell outside two printed standard deviations; returns the reason found.
     absent : callable
         Takes a printed cell that has no computed value; returns why.
     tabulated : callable
-        Takes a cell's labels; returns whether the printed table shows it. Files have all cells.
+        Takes a cell's labels; returns whether pages show it. Files have all cells.
     across : tuple of str
-        Labels that the columns of the results page stand for.
+        Labels that make the columns of the table on the results page; the others make its rows.
     revision : int
-        Goes up when the computation changes, so that nothing older is taken from a cache.
+        Increase it when the computation changes, so that no older result is taken from a cache.
     """
 
     name: str
@@ -133,7 +133,7 @@ class Outcome:
     seconds : float
         Processor time of all units, whenever they were computed.
     n_untimed : int
-        Units whose time is not known, since they were brought from elsewhere.
+        Units whose time is not known: their results were copied into the cache.
     wall_seconds : float
         From start to end of this run.
     """

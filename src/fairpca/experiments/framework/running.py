@@ -40,8 +40,8 @@ def reproduce(
 ) -> Outcome:
     """Compute a published table or figure; what is in the cache is not computed again.
 
-    Each unit's result is written as soon as it is there: after an interruption, however abrupt, the
-    same call goes on where it stood.
+    Each unit's result is written as soon as it is computed: after an interruption, however abrupt,
+    the same call continues where the last one stopped.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ class Store:
     data : Path or None
         The folder of data that do not come with the package.
     fresh : bool
-        Compute everything again; what is found is written over.
+        Compute everything again, and replace what the cache holds.
 
     Examples
     --------
