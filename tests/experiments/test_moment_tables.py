@@ -36,9 +36,10 @@ def means(dataset, function):
     for i in range(tables.N_SPLITS):
         split = tables.load_split(dataset, i)
         for k in tables.COMPONENTS:
-            sigma = median_bandwidth(represent(split, "PCA", k).train)
-            for method in ("PCA", *(f"Ours (offline, {m})" for m in METHODS[dataset])):
-                representation = represent(split, method, k)
+            methods = ("PCA", *(f"Ours (offline, {m})" for m in METHODS[dataset]))
+            found = {method: represent(split, method, k) for method in methods}
+            sigma = median_bandwidth(found["PCA"].train)
+            for method, representation in found.items():
                 values = function(split, representation, sigma)
                 collected.setdefault((k, method), []).append(values)
     return {
