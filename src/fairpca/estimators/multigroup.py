@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from fairpca.data.choices import check_choice
 from fairpca.estimators.families.balanced import Answer, BalancedProjection, warn_unless_optimal
 from fairpca.estimators.families.summarized import TooManyGroupsError
-from fairpca.estimators.parameters import check_choice, check_tolerance
+from fairpca.estimators.parameters import check_tolerance
 from fairpca.solvers.balance.multigroup import VectorSolver, exact_vector, multigroup_vectors
 from fairpca.solvers.balance.published import (
     brent_vector,

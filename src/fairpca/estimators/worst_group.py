@@ -7,8 +7,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from fairpca.data.choices import check_choice
 from fairpca.estimators.families.balanced import Answer, BalancedProjection, warn_unless_optimal
-from fairpca.estimators.parameters import check_choice, check_tolerance
+from fairpca.estimators.parameters import check_tolerance
 from fairpca.solvers.balance.published import multiplicative_weights_subspace, sdp_subspace
 from fairpca.solvers.balance.worst_group import WorstGroupLoss, worst_group_subspace
 from fairpca.solvers.numerics.eigen import leading_eigenpairs

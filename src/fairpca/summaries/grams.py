@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca.data.groups import Label
+from fairpca.data.labels import Label
 from fairpca.summaries.base import Floats, GroupSummary
 
 __all__ = ["GroupGrams", "group_grams"]

@@ -7,11 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.choices import check_choice
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import fitted_projection
 from fairpca.estimators.families.removal import ContrastedProjection
 from fairpca.estimators.families.summarized import SummarizedRows
-from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
+from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.solvers.moments.convex_matching import (
     MatchingCertificate,
     matching_components,
@@ -31,12 +32,12 @@ _NO_VARIANCE = 1e-12
 
 
 class ConvexMatchingPCA(ContrastedProjection):
-    """PCA by a semidefinite program that penalises covariance differences (FPCA).
+    """PCA by a semidefinite program that penalizes covariance differences (FPCA).
 
-    Projections VᵀV are relaxed to P with 0 ⪯ P ⪯ I and tr P = k. The program maximises
+    Projections VᵀV are relaxed to P with 0 ⪯ P ⪯ I and tr P = k. The program maximizes
     ⟨C, P⟩ − μ Σ ‖A^{1/2}P‖₂² subject to ⟨P, ffᵀ⟩ ≤ δ²: f is the mean difference, A runs over
     φ₊I + Q and φ₋I − Q, Q the covariance difference, and C is the covariance divided by the
-    Frobenius norm of the centred rows, as the authors' program scales it. Components are the k
+    Frobenius norm of the centered rows, as the authors' program scales it. Components are the k
     leading eigenvectors of the optimal P.
 
     Time O(n d²) and, for each of some hundreds of iterations, a few eigendecompositions of d × d
@@ -114,7 +115,7 @@ class ConvexMatchingPCA(ContrastedProjection):
 
     For wide data (fewer rows than columns) P is sought in the span of the rows.
 
-    **What stays unprotected.** Covariance differences are penalised, not removed, and rounding P to
+    **What stays unprotected.** Covariance differences are penalized, not removed, and rounding P to
     k components may undo part of it: look at `covariance_difference_`. With ``delta > 0`` group
     means differ. Moments beyond the second are not looked at.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fairpca.data.choices import check_choice
 from fairpca.estimators.families.balanced import Answer, BalancedProjection, warn_unless_converged
-from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
+from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.solvers.balance.max_min_variance import minorize_maximize, subgradient_ascent
 from fairpca.summaries.grams import GroupGrams
 

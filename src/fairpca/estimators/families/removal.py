@@ -31,13 +31,13 @@ __all__ = [
 
 
 class SubspaceRemoval(MomentProjection):
-    """Base of estimators that compare groups, and keep most variance beside what differs.
+    """Base of estimators that keep the most variance in the complement of what tells groups apart.
 
     Constructor parameters used here beside the base's: `criterion`, `pos_label`.
     """
 
     def _contrasts(self, seen: SummarizedRows) -> list[Contrast]:
-        """Compare groups under the criterion; of rows that are still to come those there are."""
+        """List the contrasts under the criterion; while rows are to come, those with two sides."""
         strata = () if seen.stratum is None else self._strata_of(seen, seen.stratum)
         contrasts = one_versus_rest(
             seen.moments,

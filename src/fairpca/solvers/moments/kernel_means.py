@@ -20,10 +20,10 @@ from fairpca.solvers.numerics.constrained import ConstrainedCertificate
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, GroupSummary, Mask
 from fairpca.summaries.contrasts import Contrast
+from fairpca.summaries.coordinates import DENSE_UP_TO
 
 __all__ = ["KernelComponents", "kernel_components", "landmark_components", "landmark_features"]
 
-_LANCZOS_FROM = 500
 _ROUNDING = 64 * np.finfo(np.float64).eps
 """Of a squared mean difference, as a share of the squares that it is a difference of."""
 
@@ -143,7 +143,7 @@ def kernel_components(
         form,
         n_components,
         np.zeros((0, n)),
-        method="lanczos" if few and n > _LANCZOS_FROM else "dense",
+        method="lanczos" if few and n > DENSE_UP_TO else "dense",
         max_components=n - form.B.shape[1],
         rng=rng,
     )

@@ -16,10 +16,11 @@ import scipy.linalg
 
 from fairpca.solvers.moments.moment_matching import constrained_components
 from fairpca.solvers.numerics.constrained import ConstrainedCertificate, variance_rounding
-from fairpca.solvers.numerics.eigen import EigenMethod, dense_eigenpairs, orthonormalize
+from fairpca.solvers.numerics.eigen import dense_eigenpairs, orthonormalize
 from fairpca.solvers.numerics.graded import rank_floor
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, Mask, SymmetricForm
+from fairpca.summaries.coordinates import EigenMethod
 
 __all__ = ["ErasureCertificate", "erased_components", "least_squares_readers"]
 

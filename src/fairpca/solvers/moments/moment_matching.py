@@ -19,7 +19,6 @@ from fairpca.solvers.numerics.constrained import (
     variance_rounding,
 )
 from fairpca.solvers.numerics.eigen import (
-    EigenMethod,
     dense_eigenpairs,
     lanczos_eigenpairs,
     orthonormalize,
@@ -28,6 +27,7 @@ from fairpca.solvers.numerics.graded import Difference, rank_floor, span_of_dire
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, GroupSummary, SymmetricForm
 from fairpca.summaries.contrasts import Contrast
+from fairpca.summaries.coordinates import EigenMethod
 
 __all__ = [
     "constrained_components",

@@ -14,13 +14,12 @@ import numpy as np
 
 from fairpca.solvers.numerics.eigen import dense_eigenpairs, lanczos_eigenpairs, orthonormalize
 from fairpca.summaries.base import Floats, SymmetricForm
+from fairpca.summaries.coordinates import FORMED_UP_TO
 
 __all__ = ["Constrained", "ConstrainedCertificate", "variance_rounding"]
 
 _RESOLVED = 1e6
 """An eigenvalue this many times as large as its rounding is right to at least six digits."""
-
-_DENSE_UP_TO = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +95,7 @@ class Constrained:
             if count <= len(values) or k == limit or not converged:
                 break
             k = min(2 * k, limit)
-        if np.any(values[:count] <= _RESOLVED * self.rounding) and d <= _DENSE_UP_TO:
+        if np.any(values[:count] <= _RESOLVED * self.rounding) and d <= FORMED_UP_TO:
             return self.decompose(n_components, d - len(self._fixed()))[:, :limit], True
         return V[:, :count], converged
 

@@ -13,9 +13,9 @@ from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator
 from threadpoolctl import ThreadpoolController
 
 from fairpca.summaries.base import Floats
+from fairpca.summaries.coordinates import FORMED_UP_TO
 
 __all__ = [
-    "EigenMethod",
     "dense_eigenpairs",
     "lanczos_eigenpairs",
     "leading_eigenpairs",
@@ -25,16 +25,11 @@ __all__ = [
     "small_problem_threads",
 ]
 
-EigenMethod = Literal["dense", "lanczos"]
-"""Decompose the matrix, or iterate with products only."""
-
 Which = Literal["largest", "magnitude"]
 """Order eigenvalues by value, or by absolute value."""
 
 _ONE_THREAD_UP_TO = 300
 """Rows up to which BLAS uses one thread: with more rows, several threads are faster."""
-_FORM_UP_TO = 5000
-"""Rows up to which a matrix known by its products may be formed, 8 bytes · rows²."""
 _SUBSET_FROM, _LANCZOS_FROM = 30, 700
 """Rows from which a few eigenpairs are cheaper by a subset driver, and by Lanczos iteration."""
 _EPS, _MOST_STEPS = float(np.finfo(np.float64).eps), 20
@@ -145,7 +140,7 @@ def lanczos_eigenpairs(
             values, vectors = error.eigenvalues, error.eigenvectors
         except ArpackError:
             pass  # broke down, on an operator of little more than rounding
-    if len(values) < k and d <= _FORM_UP_TO:
+    if len(values) < k and d <= FORMED_UP_TO:
         return *dense_eigenpairs(matmat(np.eye(d)), k, which), True
     ascending = np.argsort(values)  # ARPACK's order is its own where it stopped early
     values, vectors = values[ascending], vectors[:, ascending]
