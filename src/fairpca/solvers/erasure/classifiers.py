@@ -19,6 +19,7 @@ from fairpca.summaries.base import Floats
 __all__ = ["Concept", "balanced_accuracy", "fit_quietly", "logistic_classifier"]
 
 _NEWTON_UP_TO = 300
+"""Coefficients up to which Newton's method is used: its time grows as their cube."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class Concept:
 
     @property
     def n_groups(self) -> int:
-        """L."""
+        """Number of groups, L."""
         return int(self.codes.max()) + 1
 
     @property
@@ -76,7 +77,7 @@ def balanced_accuracy(concept: Concept, predicted: NDArray[Any]) -> float:
 
 
 def fit_quietly(classifier: Any, features: Floats, concept: Concept, scale: float = 1.0) -> Any:
-    """Fit a classifier to a concept; that it ran out of steps does no harm here."""
+    """Fit a classifier to a concept, without a warning where it runs out of steps."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return classifier.fit(features, concept.codes, sample_weight=scale * concept.shares)

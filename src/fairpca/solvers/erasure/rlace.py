@@ -1,7 +1,7 @@
 """Relaxed linear adversarial concept erasure (RLACE): remove what harms a linear classifier most.
 
-max over projections R of rank m of g(R) = min over θ of the logistic loss of reading the groups off
-(I − R)x, plus λ/2 ‖θ‖². The projections are relaxed to the Fantope {R : 0 ⪯ R ⪯ I, tr R = m}
+max over projections R of rank m of g(R) = min over θ of λ/2 ‖θ‖² plus the logistic loss of telling
+the groups apart by (I − R)x. The projections are relaxed to the Fantope {R : 0 ⪯ R ⪯ I, tr R = m}
 (Ravfogel et al. 2022, Eq. 9), with features (I − R)^{1/2} x, which at projections is the same game.
 The dual of the inner problem then shows g to be convex in R, with the gradient VVᵀ/(2λ),
 V = Xᵀ(weights · (indicator − probability)): a projected gradient step of any length raises g, and
@@ -34,10 +34,13 @@ from fairpca.summaries.base import Floats
 
 __all__ = ["AdversarialCertificate", "adversarial_erasure"]
 
-_FIRST_PENALTY = 1.0
-_PENALTY_FACTOR = 0.1
+_FIRST_PENALTY, _PENALTY_FACTOR = 1.0, 0.1
+"""Penalty λ at which the relaxed game is solved, and the ratio of each penalty to the one before;
+larger ratios take more stages."""
 _STEP_GROWTH = 4.0
+"""Ratio of each gradient step of the relaxed game to the one before."""
 _PROVED = 1e-9
+"""Gap to the loss of guessing, relative to it, that counts as none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,7 @@ class AdversarialCertificate:
 
 @dataclass(eq=False)
 class _Game:
-    """The game, what was played of it, and the classifiers, which start where they last were."""
+    """The game, its evaluations so far, and the classifiers; each fit starts at the last one."""
 
     X: Floats
     concepts: Sequence[Concept]
@@ -67,11 +70,11 @@ class _Game:
 
     @property
     def guessing(self) -> float:
-        """Loss of guessing all groups alike: no game is worth more."""
+        """Loss of guessing all groups alike, which g cannot exceed."""
         return float(sum(np.log(c.n_groups) for c in self.concepts))
 
     def with_penalty(self, penalty: float) -> None:
-        """Go on with another λ."""
+        """Change λ."""
         self.penalty = penalty
         for classifier in self.classifiers:
             classifier.set_params(C=1.0 / penalty)
@@ -97,7 +100,7 @@ class _Game:
         return -value, -2 * gradient @ U
 
     def accuracies(self, U: Floats) -> list[float]:
-        """Return how well the classifiers do on what the projection leaves."""
+        """Return the balanced accuracies on what the projection leaves."""
         self.loss_at(U)
         features = self._features(np.ones(U.shape[1]), U)
         return [

@@ -25,6 +25,7 @@ from fairpca.summaries.coordinates import EigenMethod
 __all__ = ["ErasureCertificate", "erased_components", "least_squares_readers"]
 
 _WELL_POSED = 1e8
+"""Condition number below which F may be confined to the span of the data."""
 
 
 @dataclass(frozen=True, eq=False)
