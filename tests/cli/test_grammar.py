@@ -16,7 +16,7 @@ from fairpca.cli.fit import fit
 from fairpca.cli.report import report
 from fairpca.cli.reproduce import reproduce
 from fairpca.cli.transform import transform
-from fairpca.data.files.opening import read_table
+from fairpca.data.files.kinds import read_table
 from fairpca.models.files import load_model
 
 COMMANDS = {"compare": compare, "fit": fit, "report": report, "transform": transform}

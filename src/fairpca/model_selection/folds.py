@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from fairpca.data.groups import Groups
 from fairpca.data.labels import label_key
+from fairpca.estimators.same_rows import SameRows
 from fairpca.metrics import explained_variance_ratio
 from fairpca.model_selection.held_out import Judging, Ruler
 from fairpca.model_selection.sample import Rows, Sample
@@ -100,12 +101,12 @@ def judge_fold(task: FoldTask, sample: Sample, how: Judging) -> list[Outcome]:
     inner = replace(train, X=X_train), replace(test, X=X_test)
     absent = _absent(sample.groups, train.groups, test.groups, how.target)
     ruler = Ruler(how, sample.groups, *inner, test)
-    read: dict[Hashable, Any] = {}
+    rows = SameRows(inner[0].X, train.y, **train.metadata(how.final_takes))
     for i, name, model in sorted(task.settings, key=_most_first):
         outcome = outcomes[i]
         outcome.told += told
         with _collected(outcome.told):
-            _judge(outcome, name, model, read, inner, (front, test), how, absent, ruler)
+            _judge(outcome, name, model, rows, inner, (front, test), how, absent, ruler)
     return list(outcomes.values())
 
 
@@ -113,17 +114,17 @@ def _judge(
     outcome: Outcome,
     name: str,
     model: Any,
-    read: dict[Hashable, Any],
+    rows: SameRows,
     inner: tuple[Sample, Sample],
     outer: tuple[Any, Sample],
     how: Judging,
     absent: str,
     ruler: Ruler,
 ) -> None:
-    train, test = inner
+    test = inner[1]
     start = time.perf_counter()
     try:
-        model = _fit(model, train, how.final_takes, read)
+        model = rows.fit(clone(model))
         outcome.fit_seconds = time.perf_counter() - start
         whole = model if outer[0] is None else Pipeline([*outer[0].steps, (name, model)])
         outcome.kept = _kept(whole, model, test, outer[1], how)
@@ -144,17 +145,6 @@ def _judge(
         if np.isnan(outcome.unfairness) and not outcome.unmeasured:
             outcome.unmeasured = "the measure is undefined there (NaN)"
     outcome.score_seconds = time.perf_counter() - start
-
-
-def _fit(model: Any, train: Sample, takes: frozenset[str], read: dict[Hashable, Any]) -> Any:
-    """Fit the last step; settings of one method share what they read off the rows."""
-    model = clone(model)
-    metadata = train.metadata(takes)
-    if hasattr(model, "_fit_sharing"):
-        shared = {"sensitive_features": None, "sample_weight": None, **metadata}
-        of_class = read.setdefault(type(model).__qualname__, {})
-        return model._fit_sharing(of_class, train.X, train.y, **shared)
-    return model.fit(train.X, train.y, **metadata)
 
 
 def _kept(whole: Any, model: Any, test: Sample, raw: Sample, how: Judging) -> float:

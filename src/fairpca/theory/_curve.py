@@ -30,7 +30,7 @@ __all__ = ["LearningCurve", "Population", "SamplePopulation", "learning_curve"]
 
 
 class Population(Protocol):
-    """What a learning curve needs to know of a population."""
+    """What a learning curve needs of a population."""
 
     @property
     def covariance(self) -> Floats:
@@ -174,8 +174,8 @@ def learning_curve(
     Raises
     ------
     ValueError
-        If a number is none that makes sense, the population has no such optimum, or an estimator
-        has not `n_components` components.
+        If a number is out of range, the population has no such optimum, or an estimator does not
+        have `n_components` components.
 
     Examples
     --------

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, AdviceWarning, Setting, several
-from fairpca.data.files.csv_codes import code_example
+from fairpca.data.files.csv_text import code_example
 from fairpca.data.row_numbers import COUNTED
 from fairpca.data.tables.column_profile import NumberProfile, TableProfile, TextProfile
 from fairpca.data.tables.columns import (
