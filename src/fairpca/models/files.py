@@ -30,9 +30,8 @@ from fairpca.data.files.numpy_files import read_header
 from fairpca.data.files.paths import check_readable
 from fairpca.data.files.plain_values import decode, encode
 from fairpca.data.tables.encoder import TableEncoder
-from fairpca.data.tables.encoder_state import check_encoder_state
 from fairpca.data.warn import warn_caller
-from fairpca.models.checks import check_details, check_map, check_widths
+from fairpca.models.checks import check_details, check_encoder_state, check_map, check_widths
 
 __all__ = ["FORMAT_VERSION", "Model", "ModelFileError", "load_model", "save_model"]
 
