@@ -200,7 +200,7 @@ def text_codes(
 
 
 def _booleans(column: Any, name: str) -> Any:
-    """Return true, false or null for booleans, numbers (1, 0) and words ("true", "1", "false", "0")."""
+    """Return booleans, numbers (1, 0), words ("true", "1", "false", "0") as true, false or null."""
     kind = column.type
     if pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return column.cast(pa.bool_())
