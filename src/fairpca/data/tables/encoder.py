@@ -335,7 +335,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._missing_before: dict[str, int] = {}  # in rows that the profile has not seen
         self.n_samples_seen_ = 0
 
-    def _profile_of(self, schema: pa.Schema, kinds: Any = None) -> TableProfile:
+    def _profile_of(self, schema: pa.Schema, kinds: dict[str, Kind] | None = None) -> TableProfile:
         return TableProfile(schema, self.categorical, self.max_categories, kinds)
 
     def _add(self, table: pa.Table) -> None:
