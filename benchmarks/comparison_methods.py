@@ -5,7 +5,7 @@
 
 Writes ``benchmarks/results/comparison_methods_*.md``. Kernel mean matching: the authors' way is
 written down as published (the null space R of eᵀK, then the generalised eigenproblem RᵀKKR, RᵀKR),
-with LAPACK's dense solvers. Convex matching: the same programme by cvxpy with SCS. Data: the first
+with LAPACK's dense solvers. Convex matching: the same program by cvxpy with SCS. Data: the first
 training split of the bundled tables, standardized. Times are CPU seconds on one thread; a peer runs
 in a process of its own, which ends at a limit of CPU seconds and of memory.
 Landmarks are judged by the variance in feature space that their components keep of all rows, as a
@@ -133,7 +133,7 @@ def modelled(X: Array, s: NDArray[np.bool_], delta: float) -> tuple[float, float
 
 
 def convex(*, quick: bool) -> Iterator[str]:
-    """Compare the splitting with a modelling library on the same programme."""
+    """Compare the splitting with a modelling library on the same program."""
     cases = [("german_credit", 8)]
     if not quick:
         cases = [("german_credit", p) for p in (10, 20, 59)] + [("adult", 102), ("compas", 402)]

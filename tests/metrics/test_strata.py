@@ -107,7 +107,7 @@ def test_strata_add_up_and_are_told(rng):
         ({"strata": [0, 1]}, "strata has 2 rows"),
         ({"sample_weight": [1.0, 0.0] * 10}, "group 1 .* has no rows of positive weight, so"),
         ({"sample_weight": [-1.0] * 20}, "[Nn]egative"),
-        ({"sample_weight": [0.0] * 20}, "non-zero number"),
+        ({"sample_weight": [0.0] * 20}, "all zeros"),
         ({"sample_weight": [np.nan] * 20}, "NaN"),
         ({"sample_weight": [1.0] * 3}, "sample_weight.shape"),
     ],

@@ -14,8 +14,9 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from fairpca.data.groups import Groups, label_key
-from fairpca.estimators.base import SameRows
+from fairpca.data.groups import Groups
+from fairpca.data.labels import label_key
+from fairpca.estimators.same_rows import SameRows
 from fairpca.metrics import explained_variance_ratio
 from fairpca.model_selection.held_out import Judging, Ruler
 from fairpca.model_selection.sample import Rows, Sample

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from fairpca.experiments.framework.printed_cells import Cell
-from fairpca.report.page.plots import COLOURS, SYMBOLS, finish, words
+from fairpca.report.page.plots import COLORS, SYMBOLS, finish, words
 
 __all__ = ["biplot", "boxes", "curves", "metric_scatter", "montage", "point_panels"]
 
@@ -59,7 +59,7 @@ def metric_scatter(
         least = 0.5 * 10.0 ** -pair[0].digits
         ours = [cell.mean for cell in pair]
         printed = [cell.published.mean if cell.published else None for cell in pair]
-        symbol = SYMBOLS[i // len(COLOURS) % len(SYMBOLS)]
+        symbol = SYMBOLS[i // len(COLORS) % len(SYMBOLS)]
         for values, hollow, who in ((ours, "", "ours"), (printed, "-open", "printed")):
             if values[0] is None or values[1] is None:
                 continue
@@ -70,7 +70,7 @@ def metric_scatter(
                 name=words(name),
                 legendgroup=name,
                 showlegend=not hollow,
-                marker={"symbol": symbol + hollow, "size": 10, "color": COLOURS[i % len(COLOURS)]},
+                marker={"symbol": symbol + hollow, "size": 10, "color": COLORS[i % len(COLORS)]},
                 hovertemplate=f"{words(name)}, {who}<br>{x} = {values[0]:.4g}<br>{y} = %{{y:.4g}}"
                 "<extra></extra>",
             )
@@ -105,7 +105,7 @@ def curves(
             error_y=None if log_y else {"array": [cell.sd for cell in line]},
             mode="lines+markers",
             name=words(name),
-            line={"color": COLOURS[i % len(COLOURS)]},
+            line={"color": COLORS[i % len(COLORS)]},
             marker={"symbol": SYMBOLS[i % len(SYMBOLS)], "size": 8},
         )
     figure.update_xaxes(title_text=words(x), **_scale(logarithmic=log_x))
@@ -145,7 +145,7 @@ def point_panels(panels: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> go.
                 name=words(group if isinstance(group, str) else f"group {group}"),
                 legendgroup=str(group),
                 showlegend=column == 1,
-                marker={"symbol": SYMBOLS[i], "size": 4, "color": COLOURS[i], "opacity": 0.6},
+                marker={"symbol": SYMBOLS[i], "size": 4, "color": COLORS[i], "opacity": 0.6},
                 row=1,
                 col=column,
             )
@@ -214,7 +214,7 @@ def boxes(values: Mapping[str, Sequence[float]], title: str) -> go.Figure:
             y=list(found),
             name=words(name),
             boxpoints="all",
-            marker={"color": COLOURS[i % len(COLOURS)]},
+            marker={"color": COLORS[i % len(COLORS)]},
             showlegend=False,
         )
     figure.update_yaxes(title_text=title, rangemode="tozero")
@@ -268,7 +268,7 @@ def biplot(
 
 
 def _arrow(name: str, highlighted: str) -> str:
-    return COLOURS[2] if name == highlighted else "#333333"
+    return COLORS[2] if name == highlighted else "#333333"
 
 
 def _label_shifts(
