@@ -8,8 +8,6 @@ import sys
 import numpy as np
 import pytest
 from sklearn.base import clone
-from tests.new_method import ENTRY, EqualGroupsPCA
-from tests.quick_classifiers import quick_classifiers
 from typer.testing import CliRunner
 
 import fairpca
@@ -17,6 +15,8 @@ import fairpca.comparison
 from fairpca.cli.app import app
 from fairpca.methods import catalog
 from fairpca.models.files import load_model
+from tests.new_method import ENTRY, EqualGroupsPCA
+from tests.quick_classifiers import quick_classifiers
 
 rng = np.random.default_rng(3)
 GROUP = np.repeat(["a", "b"], [150, 50])
@@ -42,8 +42,8 @@ def added(monkeypatch):
 
 def expected():
     """The leading eigenvectors of the sum of the groups' second moments about the mean."""
-    moments = [np.cov((X - X.mean(axis=0))[GROUP == g].T, bias=True) for g in "ab"]
-    shifts = [(X[GROUP == g].mean(axis=0) - X.mean(axis=0)) for g in "ab"]
+    moments = [np.cov((X - X.mean(axis=0))[g == GROUP].T, bias=True) for g in "ab"]
+    shifts = [(X[g == GROUP].mean(axis=0) - X.mean(axis=0)) for g in "ab"]
     total = sum(M + np.outer(s, s) for M, s in zip(moments, shifts, strict=True))
     return np.linalg.eigh(total)[1][:, ::-1][:, :2].T
 
