@@ -71,17 +71,21 @@ def _bad_row(path: Path, delimiter: str, size: int, changed: int) -> int:
     """
     ends = re.escape(delimiter.encode()) + rb"\r\n"
     opening = rb'"(?<![^%b]")' % ends  # nothing but the end of a field stands before it
-    quoted = re.compile(opening + rb'[^"]*+(?:""[^"]*+)*+("?)')
+    inner = rb'[^"]*+(?:""[^"]*+)*+'
+    other = rb'"(?<=[^%b]")' % ends
+    closed = opening + inner + rb'"(?=[%b]|\Z)' % ends
+    sound = re.compile(rb'(?:[^"]++|%b|%b)*+\Z' % (closed, other))
+    quoted = re.compile(opening + inner + rb'("?)')
     end = re.compile(rb"[%b]" % ends)
     with _mapped(path) as data:
-        if data.find(b'"') < 0:
+        if data.find(b'"') < 0 or sound.match(data):
             return 0
         for field in quoted.finditer(data):
             stop = field.end()
-            sound = field[1] and (stop == len(data) or end.match(data, stop))
+            whole = field[1] and (stop == len(data) or end.match(data, stop))
             # Text behind the closing quote is untidy, but it is a swallowed row only if there is
             # a line break in front of it.
-            if not sound and (not field[1] or b"\n" in field[0] or b"\r" in field[0]):
+            if not whole and (not field[1] or b"\n" in field[0] or b"\r" in field[0]):
                 start = field.start()
                 inside = sum(f[0].count(b"\n") for f in quoted.finditer(data, 0, start))
                 return _line_breaks(data, start) - inside + 1
