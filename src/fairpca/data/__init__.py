@@ -1,4 +1,7 @@
-"""Data: checked inputs, files, encoding, bundled data sets."""
+"""Data: the rules for what users give (rows, groups, labels, weights), files, and encoded tables.
+
+`files` reads and writes data files, `tables` encodes them. This room imports no other of fairpca.
+"""
 
 from __future__ import annotations
 

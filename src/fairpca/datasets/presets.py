@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.preprocessing import OneHotEncoder
 
-from fairpca.data.plain_output import giving_arrays
+from fairpca.data.array_library import giving_arrays
 from fairpca.datasets.bundle import codes, read, select_rows
 from fairpca.datasets.recipes import RAW, DatasetInfo, Preset, recipe
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 from fairpca.data.files.kinds import is_text, open_table, output_suffix, row_writer
 from fairpca.data.files.table_source import TableSource, rows_per_block
 from fairpca.data.row_numbers import rows_from
+from fairpca.data.tables.categories import UnseenValues
 from fairpca.data.tables.columns import numbers
 from fairpca.data.tables.encoder import TableEncoder
-from fairpca.data.tables.unseen import UnseenValues
 from fairpca.models.files import Model, load_model
 
 __all__ = ["TransformedFile", "na_values_of", "open_for_model", "transform_file"]
