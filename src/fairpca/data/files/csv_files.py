@@ -25,8 +25,8 @@ from fairpca.data.files.csv_text import (
     find_code,
     holds_hexadecimal,
     holds_padded,
-    marked,
-    suspects,
+    note_codes,
+    possible_codes,
 )
 from fairpca.data.files.table_source import DataFileError, TableSource
 from fairpca.data.row_numbers import COUNTED
@@ -112,7 +112,7 @@ class CsvSource(TableSource):
         codes = self._codes(whole) if whole and holds_padded(self.path) else {}
         for batch, share in self._typed(columns, types):
             _check_text(batch, self.path)
-            yield marked(batch, codes), share
+            yield note_codes(batch, codes), share
 
     def _typed(
         self, columns: list[str], types: Mapping[str, pa.DataType]
@@ -140,7 +140,7 @@ class CsvSource(TableSource):
                 pass  # read again in order, which tells the number of the bad row
             raise self._explained(error) from error
         _check_text(table, self.path)
-        return marked(table, self._codes(suspects(table, padded=holds_padded(self.path))))
+        return note_codes(table, self._codes(possible_codes(table, padded=holds_padded(self.path))))
 
     def _options(
         self,

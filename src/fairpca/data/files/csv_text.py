@@ -28,8 +28,8 @@ __all__ = [
     "find_code",
     "holds_hexadecimal",
     "holds_padded",
-    "marked",
-    "suspects",
+    "note_codes",
+    "possible_codes",
 ]
 
 _KEY = b"fairpca.code"
@@ -109,7 +109,7 @@ def holds_padded(path: Path) -> bool:
         return _PADDED.search(data) is not None
 
 
-def suspects(table: pa.Table, *, padded: bool) -> list[str]:
+def possible_codes(table: pa.Table, *, padded: bool) -> list[str]:
     """Return the columns whose text may say more than the numbers that were read from it."""
     return [
         field.name
@@ -125,7 +125,7 @@ def find_code(text: pa.Array) -> str | None:
     return None if found < 0 else str(text[found].as_py()).strip()
 
 
-def marked(data: Any, codes: Mapping[str, str]) -> Any:
+def note_codes(data: Any, codes: Mapping[str, str]) -> Any:
     """Return a table or record batch whose schema says which columns look like codes."""
     if not codes:
         return data
