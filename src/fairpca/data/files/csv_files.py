@@ -1,8 +1,7 @@
 """CSV and TSV text, by pyarrow's reader.
 
-Only the empty field is missing, and what the user says is (`na_values`). A column is a number, a
-yes/no value or a date where *every* one of its values is; otherwise it is text, kept letter by
-letter.
+A value is missing where its field is empty or one of `na_values`. A column holds numbers, yes/no
+values or dates if *every* one of its values is such; otherwise it is text, kept as it is written.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from fairpca.data.row_numbers import COUNTED
 __all__ = ["open_csv", "write_csv"]
 
 BLOCK_BYTES = 1 << 20
-"""Bytes parsed at a time, unless rows are long: also the longest row that can be read."""
+"""Bytes parsed at a time, and the longest row that can be read; more cost memory."""
 
 ROWS_PER_BLOCK = 32
 """A block holds at least this many rows as long as the header."""

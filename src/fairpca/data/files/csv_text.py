@@ -1,9 +1,8 @@
-"""What a CSV parser takes for something else: quotes that are not closed, codes read as numbers.
+"""What pyarrow's CSV parser misreads: quotes that are not closed, and codes that look like numbers.
 
-pyarrow takes the end of the file for a missing quote, and so all rows behind it for one field;
-``0x10``, ``00123`` and twenty digits in a row it takes for numbers. Which columns lost something on
-the way to a number is noted in the metadata of their fields, where the encoder, which knows whether
-a column is a feature, finds it.
+Behind a quote that is not closed it takes all rows for one field. It takes ``0x10``, ``00123`` and
+twenty digits in a row for numbers: columns that lose zeros or digits that way are noted in the
+metadata of their fields, where the encoder, which knows whether a column is a feature, finds it.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ def holds_padded(path: Path) -> bool:
 
 
 def possible_codes(table: pa.Table, *, padded: bool) -> list[str]:
-    """Return the columns whose text may say more than the numbers that were read from it."""
+    """Return the columns whose numbers may have lost leading zeros or last digits of the text."""
     return [
         field.name
         for field in table.schema

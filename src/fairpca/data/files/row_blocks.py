@@ -135,7 +135,7 @@ def _is_stream(data: Any) -> bool:
 
 
 def _is_block(item: Any) -> bool:
-    """Whether a list's item can be nothing but a block, or a mistaken one, and no row."""
+    """Say whether a list's item must be meant as a block, since it cannot be a row."""
     if isinstance(item, RowBlock | dict) or getattr(item, "ndim", 0) == 2:
         return True
     if not (isinstance(item, tuple) and item):

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 BLOCK_BYTES = 32 * 2**20
-"""Size of a block read from an array, unless told otherwise."""
+"""Bytes of a block read from an array, unless told otherwise; more cost memory."""
 
 
 @dataclass(frozen=True, eq=False)
