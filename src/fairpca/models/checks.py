@@ -20,7 +20,7 @@ __all__ = ["check_details", "check_encoder_state", "check_map", "check_widths"]
 
 
 def _check_array(name: str, array: Any, n_dimensions: int, width: Any) -> None:
-    """Refuse what is no real array of this many dimensions with a column for each feature."""
+    """Check for a finite array of numbers with this many axes and one column per feature."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
         kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
         raise ValueError(f"{name} is {kind}, not an array of numbers.")
@@ -31,7 +31,7 @@ def _check_array(name: str, array: Any, n_dimensions: int, width: Any) -> None:
 
 
 def check_details(details: Any) -> None:
-    """Refuse facts of the names that the format gives a meaning to, and of another kind."""
+    """Check the details whose names have a meaning in the format."""
     if not isinstance(details, Mapping):
         raise ValueError(f"the model's details are a {type(details).__name__}, not a dict.")
     label, edges = details.get("label"), details.get("edges", {})
@@ -57,7 +57,7 @@ def _are_edges(cuts: Any) -> bool:
 
 
 def check_map(estimator: Any) -> None:
-    """Send one row there and back, to see that the parts fit together and hold only numbers."""
+    """Transform one row and back, and check that only finite numbers come out."""
     arrays = getattr(type(estimator), "_row_arrays", ())
     if not arrays:
         return
@@ -73,7 +73,7 @@ def check_map(estimator: Any) -> None:
 
 
 def check_widths(estimator: Any, encoder: TableEncoder | None) -> None:
-    """Refuse arrays that are none, or not as wide as the model, and an encoder of other width."""
+    """Check that every array has one column per feature, and that the encoder makes as many."""
     width = getattr(estimator, "n_features_in_", None)
     for name, n_dimensions in getattr(type(estimator), "_row_arrays", ()):
         _check_array(name, getattr(estimator, name, None), n_dimensions, width)

@@ -50,10 +50,10 @@ _MAX_HEADER = 256 << 20
 """The longest header that is parsed, in bytes."""
 
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError)
-"""What reading a header whose parts are not what they should be can raise."""
+"""Errors of reading a header with wrong parts."""
 
 _ZIP_DAMAGE = (EOFError, OSError, RuntimeError, NotImplementedError, ValueError)
-"""What reading an archive whose directory points astray can raise."""
+"""Errors of reading an archive whose directory is damaged."""
 
 _FOREIGN = "this is a zip archive, but not a fairpca model file."
 

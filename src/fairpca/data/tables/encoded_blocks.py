@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fairpca.data.files.row_blocks import RowBlock, RowSource
+from fairpca.data.files.row_source import RowBlock, RowSource
 from fairpca.data.files.table_source import TableSource
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.tables.categories import UnseenValues
