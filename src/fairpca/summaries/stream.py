@@ -13,7 +13,8 @@ from typing import Any, Self
 import numpy as np
 
 from fairpca.data.groups import Attribute, Groups, Label
-from fairpca.summaries.base import Cells, Floats, levels_of, merge_keys, split_into_cells
+from fairpca.summaries.base import Floats
+from fairpca.summaries.cells import Cells, levels_of, merge_keys, split_into_cells
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.waiting import WaitingRows, sum_of_squares

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.summaries.base import CellKey, Cells, Floats, check_same_attributes, merge_keys
+from fairpca.summaries.base import Floats
 from fairpca.summaries.blocks import dense_rows
+from fairpca.summaries.cells import CellKey, Cells, check_same_attributes, merge_keys
 
 __all__ = ["WaitingRows", "sum_of_squares"]
 

@@ -19,8 +19,9 @@ from sklearn.utils._array_api import _max_precision_float_dtype
 
 from fairpca.data.array_library import library_of
 from fairpca.data.matrix import explain_nonfinite
-from fairpca.summaries.base import Cells, Floats, GroupSummary, held_bytes
+from fairpca.summaries.base import Floats, GroupSummary, held_bytes
 from fairpca.summaries.blocks import dense_rows, weighted_sums
+from fairpca.summaries.cells import Cells
 from fairpca.summaries.orthonormal import orthonormalize_in_place
 
 __all__ = ["BlockProducts", "orthonormal_columns", "subtract_span"]

@@ -36,7 +36,8 @@ from fairpca.solvers.streaming.power_state import (
     PowerState,
     contrast_key,
 )
-from fairpca.summaries.base import Floats, GroupSummary, repetitions, split_into_cells
+from fairpca.summaries.base import Floats, GroupSummary, repetitions
+from fairpca.summaries.cells import split_into_cells
 from fairpca.summaries.contrasts import one_versus_rest
 from fairpca.summaries.partitions import CellIndex, PartitionedRows
 from fairpca.summaries.sketch import GroupSketch

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from fairpca.data.checked_rows import RowRules
 from fairpca.data.dask_input import Block
 from fairpca.solvers.streaming.block_products import BlockProducts
-from fairpca.summaries.base import CellId, Cells, Floats, cell_id, held_bytes, split_into_cells
+from fairpca.summaries.base import Floats, held_bytes
+from fairpca.summaries.cells import CellId, Cells, cell_id, split_into_cells
 from fairpca.summaries.partitions import (
     CellIndex,
     PartitionedRows,

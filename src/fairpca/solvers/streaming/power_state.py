@@ -13,7 +13,8 @@ from fairpca.data.groups import Label
 from fairpca.solvers.numerics.graded import Difference
 from fairpca.solvers.streaming.block_products import BlockProducts
 from fairpca.solvers.streaming.power_rows import PowerRows
-from fairpca.summaries.base import CellId, Floats, Mask, cell_id
+from fairpca.summaries.base import Floats, Mask
+from fairpca.summaries.cells import CellId, cell_id
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.sketch import GroupSketch
 
