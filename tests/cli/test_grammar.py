@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from typing import get_type_hints
 
 import numpy as np
 import pyarrow.csv
@@ -16,7 +15,7 @@ from fairpca.cli.fit import fit
 from fairpca.cli.report import report
 from fairpca.cli.reproduce import reproduce
 from fairpca.cli.transform import transform
-from fairpca.data.files.opening import read_table
+from fairpca.data.files.kinds import read_table
 from fairpca.models.files import load_model
 
 COMMANDS = {"compare": compare, "fit": fit, "report": report, "transform": transform}
@@ -25,7 +24,7 @@ SHARED = {
     "data": "compare fit report transform",
     "sensitive": "compare fit report",
     "label": "compare fit report",
-    "bins": "compare fit report",
+    "bin": "compare fit report",
     "positive_label": "compare fit report",
     "missing_groups": "compare fit report",
     "seed": "compare fit report",
@@ -54,10 +53,10 @@ OWN = {
 
 
 def settings(command):
-    hints = get_type_hints(inspect.unwrap(command), include_extras=True)
+    annotations = {p.name: p.annotation for p in inspect.signature(command).parameters.values()}
     return {
         name: next(m for m in hint.__metadata__ if isinstance(m, typer.models.ParameterInfo))
-        for name, hint in hints.items()
+        for name, hint in annotations.items()
         if hasattr(hint, "__metadata__")
     }
 
@@ -210,7 +209,7 @@ def test_columns_that_tell_group_or_label_are_named(call, copies, folder):
         assert "the group 'sex' can be read without error" in done.stderr
         assert "To leave them out: --drop 'sex code'." in done.stderr
         assert "the label 'passed' can be read without error" in done.stderr
-        assert "'score' (its ranges give it)" in done.stderr
+        assert "'score' (its ranges determine it)" in done.stderr
         assert "To leave them out: --drop score." in done.stderr
         assert done.stderr.count("To leave them out") == 2
         done = call(command, *arguments, *more[:2], "--drop", "sex code", "--drop", "score",

@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA, MultigroupPCA, WorstGroupPCA
 from fairpca.comparison import LEACE
-from fairpca.estimators.base import SameRows
+from fairpca.estimators.same_rows import SameRows
 from fairpca.metrics import (
     downstream,
     explained_variance_ratio,

@@ -1,27 +1,21 @@
-"""One way to warn: the warning points at the line of the caller's code, however deep it arises."""
+"""One way to warn, at the line of the caller's code however deep it arises, and one to collect."""
 
 from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["warn_caller"]
+__all__ = ["collect_warnings", "warn_caller"]
 
 _INSIDE = (str(Path(__file__).parents[1]),)
-_BETWEEN = ("sklearn",)  # wraps `transform` and calls `fit` in pipelines and searches
+_BETWEEN = ("sklearn",)  # calls `fit` and `transform` in pipelines and searches
 
 
 def warn_caller(message: str | Warning, category: type[Warning] = UserWarning) -> None:
-    """Warn, and name the nearest line that belongs neither to this package nor to scikit-learn.
-
-    Parameters
-    ----------
-    message : str or Warning
-        What happened, where, and what to do.
-    category : type, default=UserWarning
-        Class of the warning.
-    """
+    """Warn, pointing at the nearest line outside of this package and of scikit-learn."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and _is_inner(frame.f_code.co_filename, frame.f_globals):
         level, frame = level + 1, frame.f_back
@@ -31,3 +25,23 @@ def warn_caller(message: str | Warning, category: type[Warning] = UserWarning) -
 def _is_inner(filename: str, namespace: dict[str, object]) -> bool:
     package = str(namespace.get("__name__", "")).partition(".")[0]
     return filename.startswith(_INSIDE) or package in _BETWEEN
+
+
+@contextmanager
+def collect_warnings() -> Iterator[list[Warning]]:
+    """Collect warnings, each text once, instead of showing them; those for developers are dropped.
+
+    The list is filled when the block ends, well or not.
+    """
+    told: list[Warning] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield told
+        finally:
+            texts = set[str]()
+            for each in caught:
+                developers = issubclass(each.category, DeprecationWarning | FutureWarning)
+                if not developers and str(each.message) not in texts:
+                    texts.add(str(each.message))
+                    told.append(each.message)  # type: ignore[arg-type]

@@ -7,8 +7,8 @@ writes the hooks `_summarize` (where its family's does not serve) and `_solve`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from collections.abc import Hashable
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,15 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from fairpca.data.array_library import to_numpy
+from fairpca.data.choices import CRITERIA, check_choice
 from fairpca.data.dask_input import dask_meta, is_dask
-from fairpca.data.groups import level_array
+from fairpca.data.labels import level_array
 from fairpca.data.matrix import as_matrix
 from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.estimators.checked_input import CheckedInput, CheckedRows, RowFacts, dtype_of
-from fairpca.estimators.parameters import (
-    CRITERIA,
-    check_choice,
-    check_group_handling,
-    check_n_components,
-)
+from fairpca.estimators.parameters import check_group_handling, check_n_components
 from fairpca.estimators.projection import AffineMap, RowMap
+from fairpca.estimators.same_rows import SameRows
 from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 from fairpca.summaries.base import Floats
 from fairpca.summaries.partitions import PartitionedRows
@@ -37,11 +34,9 @@ __all__ = [
     "CheckedRows",
     "LinearProjection",
     "RowFacts",
-    "SameRows",
     "as_generator",
     "deterministic_signs",
     "dtype_of",
-    "fit_settings",
     "fitted_projection",
     "in_precision",
 ]
@@ -215,7 +210,7 @@ class LinearProjection(
             Before `fit`.
         """
         check_is_fitted(self)
-        return self._map_rows(X, self.components_.T, None, list(self.get_feature_names_out()))
+        return self._apply(self._row_map(), X)
 
     def inverse_transform(self, Z: Any) -> Any:
         """Return the points of the original space that projected rows stand for.
@@ -237,41 +232,33 @@ class LinearProjection(
             If Z has another number of columns than there are components.
         """
         check_is_fitted(self)
-        affine = AffineMap(
-            None,
-            self._column_names(),
-            type(self).__name__,
-            self._axes(),
-            None,
-            self.mean_,
-        )
-        if is_dask(Z):
-            self._check_width(Z)
-            return affine.apply_lazily(Z)
-        Z = check_array(as_matrix(Z, user=type(self).__name__), dtype=[np.float64, np.float32])
-        self._check_width(Z)
-        return affine.apply(Z)
+        user = type(self).__name__
+        affine = AffineMap(None, self._column_names(), user, self._axes(), None, self.mean_)
+        lazy = is_dask(Z)
+        if not lazy:
+            Z = check_array(as_matrix(Z, user=user), dtype=[np.float64, np.float32])
+        if Z.shape[1] != len(self.components_):
+            raise ValueError(
+                f"Z has {Z.shape[1]} columns, but {user} has {len(self.components_)} components."
+            )
+        return affine.apply_lazily(Z) if lazy else affine.apply(Z)
 
     def _axes(self) -> NDArray[Any]:
         """Return the directions of the original space that unit coordinates stand for."""
         return self.components_
 
-    def _map_rows(self, X: Any, matrix: NDArray[Any], after: Any, names: list[str]) -> Any:
-        """Return ``(X - mean_) @ matrix + after`` of rows as `transform` takes them."""
-        affine = AffineMap(self._names(), names, type(self).__name__, matrix, self.mean_, after)
-        if is_dask(X):
-            return self._transform_lazily(X, affine)
-        X = to_numpy(self._validate_matrix(X, reset=False))
-        return affine.apply(X)
+    def _row_map(self) -> RowMap:
+        """Return the map that `transform` applies to each row."""
+        return self._affine_map(self.components_.T, None, list(self.get_feature_names_out()))
 
-    def _check_width(self, Z: Any) -> None:
-        if Z.shape[1] != len(self.components_):
-            raise ValueError(
-                f"Z has {Z.shape[1]} columns, but {type(self).__name__} has "
-                f"{len(self.components_)} components."
-            )
+    def _affine_map(self, matrix: NDArray[Any], after: Any, names: list[str]) -> AffineMap:
+        """Return ``(x - mean_) @ matrix + after``."""
+        return AffineMap(self._names(), names, type(self).__name__, matrix, self.mean_, after)
 
-    def _transform_lazily(self, X: Any, row_map: RowMap) -> Any:
+    def _apply(self, row_map: RowMap, X: Any) -> Any:
+        """Map rows as `transform` takes them."""
+        if not is_dask(X):
+            return row_map.apply(to_numpy(self._validate_matrix(X, reset=False)))
         wanted = _get_output_config("transform", self)["dense"]
         if wanted != "default":
             raise ValueError(
@@ -345,76 +332,6 @@ class Summary(Protocol):
     @property
     def facts(self) -> RowFacts:
         """What is known of all rows."""
-
-
-E = TypeVar("E")
-
-
-class SameRows:
-    """Rows that several estimators, or several settings of one, are fitted to.
-
-    What one of them has read off the rows, the others use again, where they can. The answers are
-    those of `fit`.
-
-    Parameters
-    ----------
-    X, y, sensitive_features, sample_weight
-        As of ``fit``. They must not be changed in between.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fairpca import MomentMatchingPCA
-    >>> rng = np.random.default_rng(0)
-    >>> rows = SameRows(rng.normal(size=(60, 5)), sensitive_features=np.arange(60) % 2)
-    >>> models = [rows.fit(MomentMatchingPCA(2, n_unfair=m)) for m in (2, 1)]
-    >>> [len(model.unfair_subspace_) for model in models]
-    [3, 2]
-    """
-
-    def __init__(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> None:
-        self.X, self.y = X, y
-        self.labels = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-        self.known: dict[Hashable, Any] = {}
-
-    def fit(self, estimator: E) -> E:
-        """Fit an estimator, and return it."""
-        share = getattr(estimator, "_fit_same_rows", None)
-        if share is None:
-            given = {name: value for name, value in self.labels.items() if value is not None}
-            estimator.fit(self.X, self.y, **given)  # type: ignore[attr-defined]
-        else:
-            share(self)
-        return estimator
-
-
-def fit_settings(
-    estimators: Iterable[E],
-    X: Any,
-    y: Any = None,
-    *,
-    sensitive_features: Any = None,
-    sample_weight: Any = None,
-) -> list[E]:
-    """Fit estimators to the same rows, which are read once where they can share that.
-
-    Parameters
-    ----------
-    estimators : iterable of estimators
-        For example clones of one estimator with different parameters. Each is fitted in place, in
-        this order: the one that needs most (components, `n_unfair`) first.
-    X, y, sensitive_features, sample_weight
-        As of ``fit``.
-
-    Returns
-    -------
-    list
-        The fitted estimators.
-    """
-    rows = SameRows(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-    return [rows.fit(estimator) for estimator in estimators]
 
 
 def fitted_projection(

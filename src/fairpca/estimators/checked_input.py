@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_array, validate_data
 
 from fairpca.data.array_library import to_numpy
 from fairpca.data.checked_rows import CheckedRows, RowRules
+from fairpca.data.choices import CRITERIA, check_choice
 from fairpca.data.dask_input import Block, dask_table, is_dask
-from fairpca.data.group_checks import check_alike, check_levels
-from fairpca.data.groups import Attribute, Groups, Label, label_key, sorted_labels
+from fairpca.data.groups import Attribute, Groups
+from fairpca.data.labels import Label, check_alike, check_levels, label_key, sorted_labels
 from fairpca.data.matrix import as_matrix, as_numbers, index_of
-from fairpca.data.weights import ALL_ZEROS
-from fairpca.estimators.parameters import CRITERIA, check_choice
+from fairpca.data.row_values import ALL_ZEROS
 from fairpca.summaries.partitions import PartitionedRows, Tally
 
 __all__ = ["CheckedInput", "CheckedRows", "RowFacts", "dtype_of"]
@@ -156,18 +156,8 @@ class CheckedInput:
     ) -> None:
         """Check the labels of rows that came in parts, by the rules for rows that come at once.
 
-        Parameters
-        ----------
-        levels : mapping of str to sequence of labels
-            Those of all rows so far, by attribute.
-        n_samples : int
-            All rows so far.
-        label : str or None
-            The attribute that holds y.
-        known : mapping of str to sequence of labels, optional
-            Those of the rows before the last part, which have been checked.
-        min_groups : int
-            The fewest groups an attribute may have.
+        `levels` are those of all rows so far, by attribute; `label` is the attribute that holds y;
+        `known` are the levels before the last part, which have been checked.
         """
         combined = getattr(self, "combine_attributes", "separate") == "intersection"
         for name, found in levels.items():
@@ -239,7 +229,7 @@ class CheckedInput:
         if positive is None:
             raise ValueError(
                 f"y has the labels {list(levels)}; set pos_label to the one that counts as the "
-                "favourable outcome."
+                "favorable outcome."
             )
         return positive
 

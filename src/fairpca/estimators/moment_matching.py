@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
+from fairpca.data.choices import check_choice
 from fairpca.estimators.base import CheckedRows, RowFacts, as_generator
-from fairpca.estimators.families.removal import SubspaceRemoval
+from fairpca.estimators.families.removal import SubspaceRemoval, check_n_unfair, unfair_per_contrast
 from fairpca.estimators.families.summarized import SummarizedRows
-from fairpca.estimators.parameters import check_choice, check_n_components, is_count
+from fairpca.estimators.parameters import check_n_components, check_share
 from fairpca.solvers.moments.moment_matching import difference_eigenvectors
 from fairpca.solvers.numerics.graded import span_of_directions
 from fairpca.summaries.base import Floats, GroupSummary
@@ -30,12 +31,7 @@ from fairpca.summaries.moments import GroupMoments, Resolution
 from fairpca.summaries.partitions import PartitionedRows
 from fairpca.summaries.rows import GroupRows
 
-__all__ = [
-    "MomentMatchingPCA",
-    "check_n_unfair",
-    "unfair_per_attribute",
-    "unfair_per_contrast",
-]
+__all__ = ["MomentMatchingPCA"]
 
 _MANY = 2**62
 """Rows on a cluster, before they are counted: more than columns."""
@@ -44,7 +40,7 @@ _MANY = 2**62
 class MomentMatchingPCA(SubspaceRemoval):
     """PCA in the complement of the directions in which groups differ.
 
-    Maximises tr(V Σ Vᵀ) over k orthonormal rows V with V Uᵀ = 0, where the rows of U span the
+    Maximizes tr(V Σ Vᵀ) over k orthonormal rows V with V Uᵀ = 0, where the rows of U span the
     groups' mean differences and the `n_unfair` leading eigenvectors of their second-moment
     differences. Projected data then have equal group means, and second moments that no longer
     differ along the removed directions.
@@ -115,8 +111,8 @@ class MomentMatchingPCA(SubspaceRemoval):
 
     Notes
     -----
-    **What stays unprotected.** Equal means and second moments stop a linear reader, and a quadratic
-    one along the removed directions; a classifier that sees other differences between the
+    **What stays unprotected.** Equal means and second moments stop a linear classifier, and a
+    quadratic one along the removed directions; a classifier that sees other differences between the
     distributions may still tell groups apart: measure it with
     :func:`fairpca.metrics.attribute_leakage`. If X holds the sensitive attribute itself as a
     column, it is treated like any other column and its direction is removed. What describes each
@@ -188,9 +184,7 @@ class MomentMatchingPCA(SubspaceRemoval):
     def _check_parameters(self) -> None:
         check_choice("difference", self.difference, ("second_moment", "covariance"))
         check_choice("solver", self.solver, ("auto", "dense", "lanczos", "gram"))
-        strength: Any = self.strength
-        if not isinstance(strength, int | float | np.number) or not 0 <= strength <= 1:
-            raise ValueError(f"strength must be in [0, 1]; got {self.strength!r}.")
+        check_share("strength", self.strength)
         check_n_unfair(self.n_unfair)
 
     def _shared_key(self, rows: CheckedRows | PartitionedRows) -> Hashable:
@@ -200,10 +194,10 @@ class MomentMatchingPCA(SubspaceRemoval):
         solver = self._choose_solver(rows)
         if isinstance(rows, PartitionedRows):
             if solver != "lanczos" or rows.n_features <= FORMED_UP_TO:
-                return replace(super()._summarize(rows), **_solved_by(solver))
+                return replace(super()._summarize(rows), solver=solver)
             tally, read_again = DistributedRows.over(rows)
             counted, facts = self._check_tally(rows, tally)
-            return self._checked(counted, SummarizedRows(facts, read_again, **_solved_by(solver)))
+            return self._checked(counted, SummarizedRows(facts, read_again, solver=solver))
         X, coordinates = rows.X, Coordinates()
         n, d = X.shape
         unlike = unlike_columns(X, self._names()) if solver == "gram" else ""
@@ -222,9 +216,7 @@ class MomentMatchingPCA(SubspaceRemoval):
                 X, groups, weight, stratum=stratum, resolution=self._resolution
             )
         facts = RowFacts.of(rows)
-        return self._checked(
-            rows, SummarizedRows(facts, moments, coordinates, **_solved_by(solver))
-        )
+        return self._checked(rows, SummarizedRows(facts, moments, coordinates, solver=solver))
 
     def _choose_solver(self, rows: CheckedRows | PartitionedRows) -> str:
         """By shape: what is small enough is decomposed, the rest iterated on."""
@@ -273,39 +265,3 @@ class MomentMatchingPCA(SubspaceRemoval):
             seen.known[key] = (m, found)
         directions: Floats = seen.known[key][1][:, :m]
         return directions
-
-
-def _solved_by(solver: str) -> dict[str, Any]:
-    return {"solver": solver, "method": "lanczos" if solver == "lanczos" else "dense"}
-
-
-def check_n_unfair(n_unfair: Any) -> None:
-    """Raise ValueError unless `n_unfair` is a count, or counts by attribute."""
-    for m in n_unfair.values() if isinstance(n_unfair, Mapping) else [n_unfair]:
-        if not is_count(m) or m < 0:
-            raise ValueError(f"n_unfair must be a whole number of at least 0; got {m!r}.")
-
-
-def unfair_per_attribute(n_unfair: int | Mapping[str, int], names: Iterable[str]) -> dict[str, int]:
-    """Return m for each attribute.
-
-    Raises
-    ------
-    ValueError
-        If `n_unfair` names an attribute that does not exist.
-    """
-    names = sorted(set(names))
-    if not isinstance(n_unfair, Mapping):
-        return dict.fromkeys(names, int(n_unfair))
-    unknown = sorted(set(n_unfair) - set(names))
-    if unknown:
-        raise ValueError(f"n_unfair names unknown attributes {unknown}; there are {names}.")
-    return {name: int(n_unfair.get(name, 0)) for name in names}
-
-
-def unfair_per_contrast(
-    n_unfair: int | Mapping[str, int], contrasts: Sequence[Contrast]
-) -> list[int]:
-    """Return m for each comparison; see `unfair_per_attribute`."""
-    counts = unfair_per_attribute(n_unfair, (c.attribute for c in contrasts))
-    return [counts[c.attribute] for c in contrasts]

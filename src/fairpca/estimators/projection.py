@@ -23,12 +23,7 @@ _BLOCK_BYTES = 8 * 2**20
 class RowMap(ABC):
     """A map of rows that is the same for each row, wherever they lie.
 
-    Parameters
-    ----------
-    names_in, names_out : sequence of str or None
-        Columns, where they have names.
-    user : str
-        The estimator, for messages.
+    `names_in` and `names_out` are the columns, where they have names; `user` is the estimator.
     """
 
     names_in: list[str] | None
@@ -45,17 +40,9 @@ class RowMap(ABC):
         """Map the rows of a checked array, in blocks; float32 in, float32 out."""
 
     def apply_lazily(self, X: Any) -> Any:
-        """Map a Dask array or frame without computing it; the result is of the same kind.
+        """Map a Dask array or frame without computing it, whose number of rows may be unknown.
 
-        Parameters
-        ----------
-        X : dask array or frame of shape (n_samples, n_in)
-            Rows; their number may be unknown.
-
-        Returns
-        -------
-        dask array or frame
-            Cut as X, with its index and divisions if it is a frame.
+        The result is of the same kind, cut as X, with its index and divisions if it is a frame.
         """
         node = dask_module().delayed(self, pure=True, traverse=False)
         n_out = self.n_out
@@ -76,17 +63,7 @@ class RowMap(ABC):
 
 @dataclass(frozen=True, eq=False)
 class AffineMap(RowMap):
-    """``x ↦ (x − before) @ matrix + after``.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_in, n_out)
-        The linear part.
-    before : ndarray of shape (n_in,) or None
-        Subtracted from rows.
-    after : ndarray of shape (n_out,) or None
-        Added to results.
-    """
+    """``x ↦ (x − before) @ matrix + after``; None for zero."""
 
     matrix: NDArray[Any]
     before: NDArray[Any] | None
@@ -98,13 +75,7 @@ class AffineMap(RowMap):
         return int(self.matrix.shape[1])
 
     def apply(self, X: Any) -> NDArray[Any]:
-        """Map the rows of a checked array, in blocks; float32 in, float32 out.
-
-        Raises
-        ------
-        ValueError
-            If X holds NaN or infinity.
-        """
+        """Map the rows of a checked array, in blocks; ValueError if it holds NaN or infinity."""
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         Z = np.empty((X.shape[0], self.matrix.shape[1]), dtype=dtype)
         matrix = np.asarray(self.matrix, dtype=np.float64)

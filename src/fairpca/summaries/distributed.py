@@ -31,15 +31,8 @@ class DistributedRows(GroupSummary):
     """A summary that leaves the rows where they are: each product with them is one pass.
 
     Time O(n d k) and O((P + 1) d k) bytes moved per product, P blocks, d × k the thin matrix.
-
-    Parameters
-    ----------
-    attributes, keys, counts, weights, origin, means
-        See `GroupSummary`.
-    spreads : ndarray of shape (n_cells, n_features)
-        Diagonals of the scatters, squared units of X times weight.
-    rows : PartitionedRows
-        The rows.
+    `spreads`, (n_cells, n_features), are the diagonals of the scatters, squared units of X times
+    weight.
     """
 
     attributes: tuple[str, ...]
@@ -78,7 +71,7 @@ class DistributedRows(GroupSummary):
         return product
 
     def within_dense(self, coefficients: Floats) -> Floats:
-        """See `GroupSummary.within_dense`; O(d²) memory, so only for small d."""
+        """See `GroupSummary.within_dense`; needs O(d²) memory."""
         return self.within_matmat(coefficients, np.eye(self.n_features))
 
     def within_diagonal(self, coefficients: Floats) -> Floats:

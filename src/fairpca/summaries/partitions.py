@@ -16,7 +16,8 @@ import numpy as np
 
 from fairpca.data.checked_rows import CheckedRows, RowRules, numeric_matrix
 from fairpca.data.dask_input import Block, dask_module
-from fairpca.data.groups import Groups, Label, label_key
+from fairpca.data.groups import Groups
+from fairpca.data.labels import Label, label_key
 from fairpca.data.matrix import explain_nonfinite, index_of
 from fairpca.summaries.cells import CellId, cell_id, split_into_cells
 from fairpca.summaries.moments import GroupMoments
@@ -37,18 +38,10 @@ _REAL = "biuf"
 
 @dataclass(frozen=True)
 class Tally:
-    """Numbers of rows by label.
+    """Numbers of rows: all, those of positive weight, and of these, those with each label.
 
-    Parameters
-    ----------
-    n_rows : int
-        All rows.
-    weighted_rows : int
-        Rows of positive weight.
-    names : tuple of str
-        The attributes; the label y, if it counts, comes last.
-    counts : tuple of Counter
-        For each of them rows of positive weight per label, by its `label_key`.
+    `names` are the attributes (the label y, if it counts, comes last); for each of them `counts`
+    has the rows per `label_key`.
     """
 
     n_rows: int
@@ -103,18 +96,9 @@ class CellIndex(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PartitionedRows:
-    """Rows on a cluster, as delayed blocks.
+    """Rows on a cluster: delayed `Block` values in row order, and the same without X (`labels`).
 
-    Parameters
-    ----------
-    blocks : tuple of Delayed
-        `Block` values in row order.
-    labels : tuple of Delayed
-        The same without X; see `fairpca.data.dask_input.DaskTable`.
-    rules : RowRules
-        How they are checked, where they lie.
-    dtype : numpy.dtype
-        Of the values of X.
+    They are checked by `rules`, where they lie; `dtype` is that of X.
     """
 
     blocks: tuple[Any, ...]
@@ -132,12 +116,7 @@ class PartitionedRows:
     ) -> tuple[Tally, Any]:
         """Return the counts and the summary of all rows, in one pass.
 
-        Parameters
-        ----------
-        empty : GroupMoments or GroupSketch
-            The summary of no rows.
-        decay : float
-            See `SummaryStream`.
+        `empty` is the summary of no rows; of `decay` see `SummaryStream`.
         """
         nodes = self.each(_summarize, empty, decay)
         if decay == 1 and isinstance(empty, GroupMoments):  # sums, in whatever order
@@ -177,13 +156,7 @@ def _shared(value: Any) -> Any:
 def check_block(
     block: Block, rules: RowRules, number: int, *, labels_only: bool = False
 ) -> CheckedRows:
-    """Check one block where it lies, and encode its labels.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As an estimator does on one machine; the message also says in which block.
-    """
+    """Check one block where it lies, and encode its labels; errors also say in which block."""
     try:
         if labels_only:
             X, index = None, block.X if hasattr(block.X, "is_unique") else None

@@ -21,16 +21,8 @@ __all__ = ["GroupRows", "centered"]
 class GroupRows(GroupSummary):
     """A summary that holds the rows: products cost O(n d k) time and O((n + d) k) memory.
 
-    Parameters
-    ----------
-    attributes, keys, counts, weights, origin, means
-        See `GroupSummary`.
-    rows : ndarray or sparse array of shape (n_samples, n_features)
-        The rows less the origin.
-    codes : ndarray of int, shape (n_samples,)
-        The cell of each row.
-    sample_weight : ndarray of shape (n_samples,)
-        Positive weights.
+    `rows` are dense or sparse, less the origin; `codes` say the cell of each, `sample_weight` are
+    positive.
     """
 
     attributes: tuple[str, ...]
@@ -92,7 +84,7 @@ class GroupRows(GroupSummary):
         return product
 
     def within_dense(self, coefficients: Floats) -> Floats:
-        """See `GroupSummary.within_dense`; O(d²) memory, so only for small d."""
+        """See `GroupSummary.within_dense`; needs O(d²) memory."""
         return self.within_matmat(coefficients, np.eye(self.n_features))
 
     def within_diagonal(self, coefficients: Floats) -> Floats:

@@ -7,11 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.choices import check_choice
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import fitted_projection
 from fairpca.estimators.families.removal import ContrastedProjection
 from fairpca.estimators.families.summarized import SummarizedRows
-from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
+from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.solvers.moments.convex_matching import (
     MatchingCertificate,
     matching_components,
@@ -19,7 +20,7 @@ from fairpca.solvers.moments.convex_matching import (
 )
 from fairpca.solvers.moments.convex_matching_sdp import solve_by_modelling
 from fairpca.solvers.moments.covariance_matching import covariance_differences
-from fairpca.solvers.moments.matching_program import MatchingProgramme, ProgrammeResult
+from fairpca.solvers.moments.matching_program import MatchingProgram, ProgramResult
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
 from fairpca.solvers.numerics.graded import rank_floor
 from fairpca.solvers.result import SolverResult
@@ -31,12 +32,12 @@ _NO_VARIANCE = 1e-12
 
 
 class ConvexMatchingPCA(ContrastedProjection):
-    """PCA by a semidefinite programme that penalises covariance differences (FPCA).
+    """PCA by a semidefinite program that penalizes covariance differences (FPCA).
 
-    Projections VᵀV are relaxed to P with 0 ⪯ P ⪯ I and tr P = k. The programme maximises
+    Projections VᵀV are relaxed to P with 0 ⪯ P ⪯ I and tr P = k. The program maximizes
     ⟨C, P⟩ − μ Σ ‖A^{1/2}P‖₂² subject to ⟨P, ffᵀ⟩ ≤ δ²: f is the mean difference, A runs over
     φ₊I + Q and φ₋I − Q, Q the covariance difference, and C is the covariance divided by the
-    Frobenius norm of the centred rows, as the authors' programme scales it. Components are the k
+    Frobenius norm of the centered rows, as the authors' program scales it. Components are the k
     leading eigenvectors of the optimal P.
 
     Time O(n d²) and, for each of some hundreds of iterations, a few eigendecompositions of d × d
@@ -54,10 +55,10 @@ class ConvexMatchingPCA(ContrastedProjection):
     mu : float, default=0.01
         μ ≥ 0: weight of the covariance penalty, for standardized columns.
     penalty : {"sum", "max"}, default="sum"
-        "sum" is the authors' programme, whose results are published: both A count, each φ as small
+        "sum" is the authors' program, whose results are published: both A count, each φ as small
         as possible. "max" is the formula in their paper: the larger of the two counts, φ = ‖Q‖₂.
     solver : {"auto", "sdp"}, default="auto"
-        "auto" splits the programme into steps that are solved in closed form; "sdp" gives it to the
+        "auto" splits the program into steps that are solved in closed form; "sdp" gives it to the
         modelling library cvxpy (``pip install "fairpca[convex]"``), for reference: seconds at 60
         columns, more than two minutes at 100.
     max_iter : int, default=10000
@@ -107,14 +108,14 @@ class ConvexMatchingPCA(ContrastedProjection):
     -----
     The gap is that of the relaxation, and proved: what rounding P to k components costs is not in
     it. Where eigenvalues number k and k + 1 of P agree, which ones are taken is arbitrary, and the
-    components are then not determined by the programme: compare neighbours in `eigenvalues_`.
+    components are then not determined by the program: compare neighbours in `eigenvalues_`.
 
     A row of weight w counts as w rows: unlike elsewhere, the scale of the weights matters, since
     the published objective has the number of rows in it.
 
     For wide data (fewer rows than columns) P is sought in the span of the rows.
 
-    **What stays unprotected.** Covariance differences are penalised, not removed, and rounding P to
+    **What stays unprotected.** Covariance differences are penalized, not removed, and rounding P to
     k components may undo part of it: look at `covariance_difference_`. With ``delta > 0`` group
     means differ. Moments beyond the second are not looked at.
 
@@ -185,7 +186,7 @@ class ConvexMatchingPCA(ContrastedProjection):
         covariance = moments.covariance().dense()
         weight = float(moments.weights.sum())
         length = np.sqrt(weight) * np.sqrt(np.trace(covariance))  # ‖X − mean‖_F
-        programme = MatchingProgramme.of(
+        program = MatchingProgram.of(
             covariance / max(length, 1e-300),
             means.reshape(-1, moments.n_features),
             differences,
@@ -194,7 +195,7 @@ class ConvexMatchingPCA(ContrastedProjection):
             mu=float(self.mu),
             penalty=self.penalty,
         )
-        result = matching_components(programme, unfair, self._solve_programme, tol=float(self.tol))
+        result = matching_components(program, unfair, self._solve_program, tol=float(self.tol))
         self._warn_unless_converged(result)
         return self._fitted(seen, result, means, differences)
 
@@ -215,10 +216,10 @@ class ConvexMatchingPCA(ContrastedProjection):
         )
         return int(np.sum(kept))
 
-    def _solve_programme(self, programme: MatchingProgramme) -> ProgrammeResult:
+    def _solve_program(self, program: MatchingProgram) -> ProgramResult:
         if self.solver == "sdp":
-            return solve_by_modelling(programme)
-        return solve_by_splitting(programme, max_iter=int(self.max_iter), tol=float(self.tol))
+            return solve_by_modelling(program)
+        return solve_by_splitting(program, max_iter=int(self.max_iter), tol=float(self.tol))
 
     def _differences(self, seen: SummarizedRows, contrasts: Any) -> Floats:
         """Return the covariance differences that are more than rounding, (r, p, p)."""

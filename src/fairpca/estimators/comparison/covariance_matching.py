@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.estimators.base import deterministic_signs
-from fairpca.estimators.comparison.trade_off import check_trade_off, trade_off_scale
 from fairpca.estimators.families.removal import ContrastedProjection
 from fairpca.estimators.families.summarized import SummarizedRows
-from fairpca.estimators.parameters import is_count
+from fairpca.estimators.parameters import check_share, is_count
 from fairpca.solvers.moments.covariance_matching import most_differing_subspace
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
 from fairpca.summaries.base import Floats
@@ -76,7 +75,7 @@ class CovarianceMatchingPCA(ContrastedProjection):
     **What stays unprotected.** The kept directions still differ where l is not small: the
     covariance constraint is relaxed, not met. Moments beyond the second are not looked at. With
     ``trade_off > 0`` the appended columns tell the groups apart as plain PCA does, and only a
-    reader who is penalised for large coefficients is hindered by their scale.
+    classifier that is penalized for large coefficients is hindered by their scale.
 
     References
     ----------
@@ -120,7 +119,7 @@ class CovarianceMatchingPCA(ContrastedProjection):
         self.missing_groups = missing_groups
 
     def _check_parameters(self) -> None:
-        check_trade_off(self.trade_off)
+        check_share("trade_off", self.trade_off)
         n_kept: Any = self.n_kept
         share = isinstance(n_kept, float | np.floating) and 0 < n_kept <= 1
         if n_kept is not None and not share and not (is_count(n_kept) and n_kept >= 1):
@@ -136,7 +135,7 @@ class CovarianceMatchingPCA(ContrastedProjection):
             k, covariance = fitted["n_components_"], seen.moments.covariance(ddof=1)
             plain = constrained_components(covariance, k, unfair[:0]).components
             plain = deterministic_signs(seen.coordinates.lift(plain))
-            both = np.vstack([fitted["components_"], trade_off_scale(self.trade_off) * plain])
+            both = np.vstack([fitted["components_"], float(self.trade_off) ** 3 * plain])
             fitted["components_"] = both.astype(seen.facts.dtype)
         return {**fitted, "n_kept_": d - len(unfair)}
 

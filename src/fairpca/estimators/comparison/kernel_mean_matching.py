@@ -8,10 +8,8 @@ from typing import Any, ClassVar, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from fairpca.data.array_library import to_numpy
-from fairpca.data.dask_input import is_dask
+from fairpca.data.choices import check_choice
 from fairpca.data.matrix import check_no_underflow
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import (
@@ -22,7 +20,6 @@ from fairpca.estimators.base import (
     deterministic_signs,
     in_precision,
 )
-from fairpca.estimators.comparison.trade_off import check_trade_off, trade_off_scale
 from fairpca.estimators.families.kernel_map import (
     KernelMap,
     check_finite,
@@ -30,7 +27,7 @@ from fairpca.estimators.families.kernel_map import (
     dense_points,
 )
 from fairpca.estimators.families.kernel_problem import KernelProblem
-from fairpca.estimators.parameters import check_choice, check_n_components, check_positive_count
+from fairpca.estimators.parameters import check_n_components, check_positive_count, check_share
 from fairpca.summaries.base import Floats
 
 __all__ = ["KernelMeanMatchingPCA"]
@@ -45,9 +42,9 @@ _TAKE_GAMMA = ("rbf", "laplacian", "polynomial", "sigmoid")
 class KernelMeanMatchingPCA(LinearProjection):
     """Kernel PCA in the complement, in feature space, of the groups' mean differences.
 
-    Maximises the variance in the kernel's feature space over k orthonormal directions orthogonal to
-    the groups' mean differences there: projections onto them have equal group means, and any reader
-    that is linear in the kernel's features sees no difference between these.
+    Maximizes the variance in the kernel's feature space over k orthonormal directions orthogonal to
+    the groups' mean differences there: projections onto them have equal group means, and any
+    classifier that is linear in the kernel's features sees no difference between these.
 
     Exact for up to 5,000 rows: memory O(n²), time O(n²) for each of some products with the kernel
     matrix. Beyond, in the span of landmarks (Nyström): memory O(m²), time O(n m²), and the
@@ -117,8 +114,8 @@ class KernelMeanMatchingPCA(LinearProjection):
     -----
     Points of feature space have no unique origin among rows: there is no `inverse_transform`.
 
-    **What stays unprotected.** Equal means in feature space of the *embedding* stop readers that
-    are linear in it. A reader who sees the rows' other features, a reader that is not linear in
+    **What stays unprotected.** Equal means in feature space of the *embedding* stop classifiers
+    that are linear in it. A classifier of the rows' other features, one that is not linear in
     the embedding, and differences on new rows from sampling are not stopped: measure
     :func:`fairpca.metrics.attribute_leakage`. The landmarks are rows of the training data and are
     stored with the model.
@@ -204,28 +201,8 @@ class KernelMeanMatchingPCA(LinearProjection):
             rng=rng,
         )
 
-    def transform(self, X: Any) -> Any:
-        """Map rows to their embedding; groups are not needed.
-
-        Parameters
-        ----------
-        X : array-like, frame, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Columns as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_outputs)
-            float32 for float32 input, else float64. Of Dask arrays and frames the same, lazy.
-
-        Raises
-        ------
-        ValueError
-            If columns differ from those of `fit`, or X holds NaN or infinity.
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
-        """
-        check_is_fitted(self)
-        kernel_map = KernelMap(
+    def _row_map(self) -> KernelMap:
+        return KernelMap(
             self._names(),
             list(self.get_feature_names_out()),
             type(self).__name__,
@@ -235,9 +212,6 @@ class KernelMeanMatchingPCA(LinearProjection):
             self.kernel,
             self._options(self.gamma_),
         )
-        if is_dask(X):
-            return self._transform_lazily(X, kernel_map)
-        return kernel_map.apply(to_numpy(self._validate_matrix(X, reset=False)))
 
     @property
     def inverse_transform(self) -> NoReturn:
@@ -254,7 +228,7 @@ class KernelMeanMatchingPCA(LinearProjection):
     def _check_parameters(self) -> None:
         check_choice("kernel", self.kernel, _KERNELS)
         check_choice("approximation", self.approximation, ("auto", "none", "nystroem"))
-        check_trade_off(self.trade_off)
+        check_share("trade_off", self.trade_off)
         check_positive_count("n_landmarks", self.n_landmarks)
         check_positive_count("degree", self.degree)
         gamma: Any = self.gamma
@@ -302,7 +276,7 @@ class KernelMeanMatchingPCA(LinearProjection):
                 "were found.",
                 ConvergenceWarning,
             )
-        scales, dtype = (1.0, trade_off_scale(self.trade_off)), seen.facts.dtype
+        scales, dtype = (1.0, float(self.trade_off) ** 3), seen.facts.dtype
         parts = [c.coefficients * scale for c, scale in zip(found, scales, strict=False)]
         offsets = [c.offset * scale for c, scale in zip(found, scales, strict=False)]
         coefficients = np.hstack(parts)

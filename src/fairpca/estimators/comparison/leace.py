@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from fairpca.data.choices import check_choice
 from fairpca.estimators.base import fitted_projection
 from fairpca.estimators.families.removal import ContrastedProjection
 from fairpca.estimators.families.summarized import SummarizedRows
-from fairpca.estimators.parameters import check_choice
 from fairpca.solvers.moments.leace import erased_components
 from fairpca.solvers.numerics.graded import span_of_directions
 from fairpca.summaries.coordinates import DENSE_UP_TO, eigen_method
@@ -21,7 +21,7 @@ __all__ = ["LEACE"]
 
 
 class LEACE(ContrastedProjection):
-    """The least change of the rows after which no linear reader sees the groups, then PCA.
+    """The least change of the rows after which no linear classifier sees the groups, then PCA.
 
     The erased rows are r(x) = x − Uᵀ F (x − μ): U spans the groups' mean differences, and F reads
     off each row how far to move it along them so that E‖r(x) − x‖² is minimal, in every norm at
@@ -140,7 +140,7 @@ class LEACE(ContrastedProjection):
         """
         check_is_fitted(self)
         kept = np.eye(len(self.mean_)) - self.readers_.T.astype(np.float64) @ self.unfair_subspace_
-        return self._map_rows(X, kept, self.mean_, self._column_names())
+        return self._apply(self._affine_map(kept, self.mean_, self._column_names()), X)
 
     def _axes(self) -> NDArray[Any]:
         axes: NDArray[Any] = self.axes_

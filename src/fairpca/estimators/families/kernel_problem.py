@@ -28,7 +28,7 @@ from fairpca.solvers.moments.kernel_means import (
 )
 from fairpca.summaries.base import Floats
 from fairpca.summaries.cells import split_into_cells
-from fairpca.summaries.contrasts import Contrast, one_versus_rest
+from fairpca.summaries.contrasts import Contrast, contrasts_of_rows
 from fairpca.summaries.moments import GroupMoments
 
 __all__ = ["KernelProblem"]
@@ -39,28 +39,11 @@ _Prepared = tuple[Callable[[int | float | None, Any], KernelComponents], Any, An
 
 @dataclass(frozen=True, eq=False)
 class KernelProblem:
-    """Rows in the feature space of a kernel.
+    """Rows in the feature space of a kernel, which is one of scikit-learn's with its `options`.
 
-    Parameters
-    ----------
-    facts : RowFacts
-        What is known of the rows.
-    rows : CheckedRows
-        The rows.
-    landmarks : ndarray of shape (m, n_features)
-        Rows whose span in feature space is searched: all of them, or a sample.
-    kernel : str
-        Name in scikit-learn's `pairwise_kernels`.
-    options : dict
-        What the kernel takes.
-    gamma : float
-        γ in use; 1 for kernels without.
-    center : bool
-        Whether variance is about the mean in feature space.
-    approximate : bool
-        Whether the landmarks are a sample.
-    rng : numpy.random.Generator
-        For Lanczos start vectors.
+    Components are sought in the span of the `landmarks`, (m, n_features): all rows, or where
+    `approximate` a sample of them. `gamma` is γ in use, 1 for kernels without; with `center`
+    variance is about the mean in feature space; `rng` draws the start vectors of Lanczos.
     """
 
     facts: RowFacts
@@ -134,7 +117,7 @@ class KernelProblem:
                 largest=largest,
             )
 
-        return solve, _contrasts(rows, moments), []
+        return solve, contrasts_of_rows(moments, rows), []
 
     def _features(self) -> tuple[Floats | None, Floats]:
         """Return the landmarks' features, about the point that is returned too, where there are.
@@ -178,15 +161,6 @@ def _about_origin(found: KernelComponents, features: Floats, about: Floats) -> K
     return replace(found, coefficients=coefficients, offset=offset)
 
 
-def _contrasts(rows: CheckedRows, moments: GroupMoments) -> list[Contrast]:
-    return one_versus_rest(
-        moments,
-        rows.groups.names,
-        stratum=None if rows.stratum is None else rows.stratum.name,
-        strata=rows.strata,
-    )
-
-
 def _signed_weights(rows: CheckedRows) -> Floats:
     """Return what gives each comparison's mean difference, (n_samples, n_contrasts)."""
     nothing = np.zeros((rows.X.shape[0], 1))
@@ -195,7 +169,7 @@ def _signed_weights(rows: CheckedRows) -> Floats:
     codes = split_into_cells(nothing, *arguments, rows.stratum).codes
     weight = np.ones(len(codes)) if rows.sample_weight is None else rows.sample_weight
     columns = []
-    for contrast in _contrasts(rows, moments):
+    for contrast in contrasts_of_rows(moments, rows):
         inside, outside = weight * contrast.inside[codes], weight * contrast.outside[codes]
         columns.append(inside / inside.sum() - outside / outside.sum())
     return np.array(columns).T

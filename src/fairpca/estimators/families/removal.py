@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,29 @@ from fairpca.estimators.families.summarized import (
     SummarizedRows,
     SummaryProjection,
 )
+from fairpca.estimators.parameters import is_count
 from fairpca.solvers.moments.moment_matching import constrained_components
 from fairpca.summaries.base import Floats, Mask
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 
-__all__ = ["ContrastedProjection", "SubspaceRemoval", "warn_without_variance"]
+__all__ = [
+    "ContrastedProjection",
+    "SubspaceRemoval",
+    "check_n_unfair",
+    "unfair_per_attribute",
+    "unfair_per_contrast",
+    "warn_without_variance",
+]
 
 
 class SubspaceRemoval(MomentProjection):
-    """Base of estimators that compare groups, and keep most variance beside what differs.
+    """Base of estimators that keep the most variance in the complement of what tells groups apart.
 
     Constructor parameters used here beside the base's: `criterion`, `pos_label`.
     """
 
     def _contrasts(self, seen: SummarizedRows) -> list[Contrast]:
-        """Compare groups under the criterion; of rows that are still to come those there are."""
+        """List the contrasts under the criterion; while rows are to come, those with two sides."""
         strata = () if seen.stratum is None else self._strata_of(seen, seen.stratum)
         contrasts = one_versus_rest(
             seen.moments,
@@ -136,3 +145,35 @@ def warn_without_variance(empty: int, total: int, removed: int, ways: str) -> No
             f"{total - empty}. What is left is rounding error, which may itself tell the groups "
             f"apart. Ask for fewer components{f', or {ways}' if ways else ''}."
         )
+
+
+def check_n_unfair(n_unfair: Any) -> None:
+    """Raise ValueError unless `n_unfair` is a count, or counts by attribute."""
+    for m in n_unfair.values() if isinstance(n_unfair, Mapping) else [n_unfair]:
+        if not is_count(m) or m < 0:
+            raise ValueError(f"n_unfair must be a whole number of at least 0; got {m!r}.")
+
+
+def unfair_per_attribute(n_unfair: int | Mapping[str, int], names: Iterable[str]) -> dict[str, int]:
+    """Return m for each attribute.
+
+    Raises
+    ------
+    ValueError
+        If `n_unfair` names an attribute that does not exist.
+    """
+    names = sorted(set(names))
+    if not isinstance(n_unfair, Mapping):
+        return dict.fromkeys(names, int(n_unfair))
+    unknown = sorted(set(n_unfair) - set(names))
+    if unknown:
+        raise ValueError(f"n_unfair names unknown attributes {unknown}; there are {names}.")
+    return {name: int(n_unfair.get(name, 0)) for name in names}
+
+
+def unfair_per_contrast(
+    n_unfair: int | Mapping[str, int], contrasts: Sequence[Contrast]
+) -> list[int]:
+    """Return m for each comparison; see `unfair_per_attribute`."""
+    counts = unfair_per_attribute(n_unfair, (c.attribute for c in contrasts))
+    return [counts[c.attribute] for c in contrasts]

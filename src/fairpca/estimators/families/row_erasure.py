@@ -1,4 +1,4 @@
-"""What `INLP` and `RLACE` share: classifiers of the groups see the rows; then comes PCA."""
+"""What `INLP` and `RLACE` share: classifiers are trained on the rows; PCA follows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.data.groups import label_key
+from fairpca.data.labels import label_key
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, RowFacts
 from fairpca.estimators.families.removal import SubspaceRemoval
@@ -27,14 +27,14 @@ __all__ = ["ErasureProblem", "RowErasure"]
 
 @dataclass(frozen=True, eq=False)
 class ErasureProblem(SummarizedRows):
-    """Rows that classifiers are to see, beside their moments.
+    """Rows to train classifiers on, and their moments.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, p)
         Rows less their mean, in the summary's coordinates.
     concepts : tuple of Concept
-        What classifiers are to tell: each attribute, within each stratum.
+        What classifiers predict: each attribute, within each stratum.
     """
 
     X: Floats | None = None
@@ -48,7 +48,7 @@ class ErasureProblem(SummarizedRows):
 
 
 class RowErasure(SubspaceRemoval):
-    """Base of estimators that let classifiers find the subspace to remove.
+    """Base of estimators that find the subspace to remove by training classifiers.
 
     Subclasses define `_check_parameters` and `_erase`. Sparse rows are held densely.
     """

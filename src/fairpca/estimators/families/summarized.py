@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from fairpca.data.groups import Label, label_key
+from fairpca.data.choices import CRITERIA
+from fairpca.data.labels import Label, label_key
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.estimators.base import CheckedRows, LinearProjection, RowFacts, dtype_of
-from fairpca.estimators.parameters import CRITERIA, check_columns_suffice
+from fairpca.estimators.parameters import check_columns_suffice
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.coordinates import Coordinates, EigenMethod, summarize_rows
 from fairpca.summaries.moments import GroupMoments, Resolution
@@ -57,10 +58,8 @@ class SummarizedRows:
         The summary's attribute that holds the label y.
     partial : bool
         Whether rows are to follow, with groups that have none yet.
-    method : {"dense", "lanczos"}
-        How eigenvectors are to be found.
-    solver : str
-        The same as the estimator calls it, where it has a name for it.
+    solver : {"dense", "lanczos", "gram"}
+        How eigenvectors are to be found; "gram" where the coordinates are the span of the rows.
     known : dict
         What solving found that other settings on the same rows can use; see `_shared_key`.
     """
@@ -70,14 +69,18 @@ class SummarizedRows:
     coordinates: Coordinates = field(default_factory=Coordinates)
     stratum: str | None = None
     partial: bool = False
-    method: EigenMethod = "dense"
-    solver: str = ""
+    solver: str = "dense"
     known: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
     def attributes(self) -> tuple[str, ...]:
         """The sensitive attributes in use, of those that the summary has."""
         return tuple(self.facts.groups)
+
+    @property
+    def method(self) -> EigenMethod:
+        """Whether to decompose the moments, or to iterate with products."""
+        return "lanczos" if self.solver == "lanczos" else "dense"
 
     @property
     def mean(self) -> Floats:

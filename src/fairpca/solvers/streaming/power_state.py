@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.groups import Label
+from fairpca.data.labels import Label
 from fairpca.solvers.numerics.graded import Difference
 from fairpca.solvers.streaming.block_products import BlockProducts
 from fairpca.solvers.streaming.power_rows import PowerRows
