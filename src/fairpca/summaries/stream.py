@@ -33,22 +33,12 @@ _LEAST_AGED = 1e-100
 class SummaryStream:
     """A summary of all rows so far; rows of small batches wait until a step is worth its cost.
 
-    Parameters
-    ----------
-    summary : GroupMoments or GroupSketch
-        Where rows go; usually empty.
-    decay : float
-        Factor in (0, 1] by which the weight of all earlier rows shrinks with each row.
-    waiting : WaitingRows
-        Rows that came after those of the summary; fewer than twice `block_rows`.
-    idle : int
-        Rows of weight 0 since the last row that counts. They age the earlier rows, once another
-        row comes that these are to be compared with.
-    limit : int or None
-        Bytes that a summary may take. Exact moments of more cells are condensed into `sketch`, and
-        cells that come late are refused where not even that fits.
-    sketch : GroupSketch or None
-        An empty one; needed with `limit`.
+    Rows that wait came after those of the summary; they are fewer than twice `block_rows`. With
+    `limit`, bytes, exact moments of more cells than it has room for are condensed into `sketch`, an
+    empty one, and cells that come late are refused where not even that fits.
+
+    `idle` counts rows of weight 0 since the last row that counts. They age the earlier rows, once
+    another row comes that these are to be compared with.
     """
 
     summary: GroupMoments | GroupSketch
@@ -83,12 +73,9 @@ class SummaryStream:
         *,
         stratum: Attribute | None = None,
     ) -> bool:
-        """Add a batch; see `GroupMoments.update`.
+        """Add a batch; see `split_into_cells`.
 
-        Returns
-        -------
-        bool
-            False if the batch has NaN, infinity or too large values: then nothing has changed.
+        Returns False if it has NaN, infinity or too large values: then nothing has changed.
         """
         n = X.shape[0]
         if self.decay == 1:
@@ -162,10 +149,7 @@ class SummaryStream:
     def _fitting(self, cells: Cells) -> GroupMoments | GroupSketch:
         """Return the summary, condensed where exact moments of more cells would be too large.
 
-        Raises
-        ------
-        ValueError
-            If a sketch of them would be too large as well.
+        Raises ValueError if a sketch of them would be too large as well.
         """
         summary, sketch = self.summary, self.sketch
         if self.limit is None or sketch is None:

@@ -200,12 +200,7 @@ class Stream(Protocol):
     def current(self) -> GroupSummary:
         """Return the summary of all rows so far."""
 
-    def mean(self, summary: GroupSummary) -> Floats:
-        """Return what is subtracted from rows, shape (n_features,)."""
-        mean: Floats = summary.origin + summary.mean(summary.everything)
-        return mean
-
-    def own_facts(self, summary: GroupSummary) -> dict[str, Any]:
+    def own_facts(self, summary: GroupSummary, dtype: Any) -> dict[str, Any]:
         """Return fitted attributes that only this kind has."""
         return {}
 
@@ -238,7 +233,7 @@ class MomentStream(SummaryStream, Stream):
             chunk = min(chunk, max(4 * self.summary.least_rows, n_rows // 10))
         return chunk
 
-    def own_facts(self, summary: GroupSummary) -> dict[str, Any]:
+    def own_facts(self, summary: GroupSummary, dtype: Any) -> dict[str, Any]:
         """See `Stream`."""
         return {"sketch_error_": summary.spectral_error()}
 

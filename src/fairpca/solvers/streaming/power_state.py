@@ -20,6 +20,10 @@ from fairpca.summaries.sketch import GroupSketch
 
 __all__ = ["ContrastIterate", "Phase", "PowerSettings", "PowerState", "contrast_key"]
 
+_NEAR = 100.0
+"""Squared mean, in units of the variance, up to which sums are taken about zero. A larger one
+spares copies of more rows, and costs more than a digit."""
+
 Phase = Literal["unfair_subspace", "components", "ready"]
 ContrastKey = tuple[Any, ...]
 
@@ -138,6 +142,30 @@ class PowerState:
             for name, levels in self.protected.items()
         }
         return {name: found for name, found in late.items() if found}
+
+    # Where sums are taken about
+
+    def _origin(self) -> Floats:
+        """Where sums are taken about: see `_near`, unless the mean is assumed to be zero."""
+        return self._near() if self.settings.center else np.zeros(self.n_features)
+
+    def _near(self) -> Floats:
+        """Return a point where the data lie if they lie far from zero, or else zero."""
+        mean = self.first.origin + self.first.mean(self.first.everything)
+        total = self.first.covariance().trace()
+        if mean @ mean <= _NEAR * total:
+            return np.zeros(self.n_features)
+        return self.first.origin.astype(self.dtype).astype(np.float64)
+
+    def _mean(self, cells: Mask, origin: Floats) -> Floats:
+        """Mean of all rows so far less the origin of sums; zero where it is assumed so."""
+        if not self.settings.center:
+            return np.zeros(self.n_features)
+        return self.first.mean(cells) + (self.first.origin - origin)
+
+    def _true_mean(self, origin: Floats) -> Floats:
+        """Mean of all rows so far less the origin of sums, whatever is assumed of it."""
+        return self.first.mean(self.first.everything) + (self.first.origin - origin)
 
     # How far the method has come
 
