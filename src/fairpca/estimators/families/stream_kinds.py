@@ -141,6 +141,11 @@ class Stream(Protocol):
         """Whether the rows that come are new ones."""
         return True
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether `measures` may ask for a further pass."""
+        return False
+
     def copy(self) -> Self:
         """Return a stream that goes on from here; rows that it takes do not change this one."""
 

@@ -49,6 +49,7 @@ class NoisyPower(PowerState):
     """The method and its state between rows; `absorb` takes batches of any size."""
 
     kind = "power"
+    is_measured = True
 
     def __post_init__(self) -> None:
         self.first = GroupSketch.empty(self.n_features, rank=0)
