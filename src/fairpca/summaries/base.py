@@ -42,8 +42,8 @@ __all__ = [
 ]
 
 _LAST_DIGITS = 16 * float(np.finfo(np.float64).eps)
-"""A spread below this share of a column's values is rounding; larger, and more real differences
-between nearly equal values are passed over."""
+"""A spread below this share of a column's values is rounding. If larger, more real differences
+between nearly equal values are ignored."""
 
 
 @dataclass(frozen=True, eq=False)

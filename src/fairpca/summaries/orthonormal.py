@@ -22,7 +22,9 @@ _NARROW = 16
 """Columns up to which Householder reflections are used."""
 
 _ROUNDS = 3
+"""Times that one half of the columns is made orthogonal to the other before reflections are used."""
 _GRAM_ROWS = 256
+"""Least rows converted to double precision at a time; more take more memory."""
 _SMALLEST_POWER = 0.6
 """Least pivot, as a power of rounding, where the Gram matrix has twice the digits."""
 
@@ -54,8 +56,8 @@ def orthonormalize_in_place(A: NDArray[Any]) -> NDArray[Any]:
 def _cholesky_step(A: NDArray[Any], gram_dtype: Any = None) -> NDArray[Any] | None:
     """Do A ← A R⁻¹ with RᵀR = AᵀA; return None, and leave A, if that would lose digits.
 
-    A Gram matrix of double precision tells columns apart down to where A itself does: what is lost
-    is then what A R⁻¹ loses, which a second step makes good.
+    A Gram matrix in double precision resolves columns as finely as a single-precision A does. What
+    is lost is then what A R⁻¹ loses, which a second step restores.
     """
     (trmm,) = get_blas_funcs(("trmm",), (A,))
     gram = _gram(A, A.dtype if gram_dtype is None else gram_dtype).astype(np.float64)

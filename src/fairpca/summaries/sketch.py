@@ -34,6 +34,7 @@ _CAPACITY = {"power": 4, "frequent_directions": 2}
 """Rows a factor may grow to before it is shortened, in multiples of the rank."""
 
 _REFERENCE_VALUES = 2**18
+"""Values of early rows whose mean sums are taken about; more cost time, and lose fewer digits."""
 
 
 @dataclass(frozen=True, eq=False)

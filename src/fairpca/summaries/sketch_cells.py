@@ -42,8 +42,11 @@ SketchRule = Literal["power", "frequent_directions"]
 """How a factor that has grown too long is shortened; see `GroupSketch`."""
 
 _CUT = 1e-13
+"""Eigenvalues below this share of the largest are rounding; a larger share drops directions."""
 _SWEEPS = 4
+"""Power steps that condense a scatter; more come closer to its leading part."""
 _SAMPLE, _SAMPLE_SWEEPS = 16, 2
+"""Rows of a first basis, in multiples of the rank, and power steps on them; more cost time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,11 +133,11 @@ class CellRows:
         return SketchCell(len(self.rows), weight, mean + self.shift, spread, empty), product
 
     def sample(self, size: int) -> CellRows:
-        """Return about so many of the rows, evenly spread."""
+        """Return about `size` of the rows, evenly spread."""
         return replace(self, rows=self.rows[:: max(1, len(self.rows) // size)])
 
     def mixture(self, size: int) -> Floats:
-        """Random combinations of the rows less their mean, a start for the first power step."""
+        """Return random combinations of the rows less their mean, to start the first step from."""
         rows = np.subtract(dense_rows(self.cells.X, self.rows), self.reference, dtype=np.float64)
         rows -= rows.mean(axis=0)
         signs = np.random.default_rng(size).standard_normal((size, len(rows)))
@@ -151,8 +154,8 @@ def first_moments(
 ) -> Iterator[tuple[CellKey, SketchCell]]:
     """Yield each cell's mean and column variances, from one sweep over the rows.
 
-    Single-precision rows are summed in single precision a few at a time, about a point near them:
-    that loses no more than the rows themselves have; unless their squares are out of its range.
+    Single-precision rows are summed in single precision, a few at a time, about a point near them,
+    which loses no digit that they have; in double precision where their squares are out of range.
     """
     rounded: NDArray[Any] = reference
     if cells.X.dtype == np.float32:
@@ -191,7 +194,7 @@ def power_joined(cell: SketchCell, block: CellRows, rank: int) -> SketchCell:
     sweeps = [block]
     if len(cell.factor) >= rank:
         start = shorten(cell.factor, rank, "power")[0]
-    else:  # some of the rows do to find a basis
+    else:  # some of the rows are enough to find a basis
         some = block.sample(_SAMPLE * rank)
         start = np.concatenate([cell.factor, some.mixture(rank)])[-rank:]
         sweeps = [some] * _SAMPLE_SWEEPS + [block]
@@ -208,7 +211,7 @@ def power_joined(cell: SketchCell, block: CellRows, rank: int) -> SketchCell:
 
 
 def nystrom_factor(product: Floats, Q: Floats) -> Floats:
-    """Return B with BᵀB = Y (QᵀY)⁺ Yᵀ, the part of A that Y = A Q tells."""
+    """Return B with BᵀB = Y (QᵀY)⁺ Yᵀ, the part of A that Y = A Q determines."""
     core = Q.T @ product
     if not np.isfinite(core).all():
         return np.full((len(core), len(product)), np.nan)

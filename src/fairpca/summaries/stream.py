@@ -1,7 +1,7 @@
 """A summary that takes batches of any size, one row included, and may forget.
 
 With a decay γ < 1 a row that came n rows ago weighs γⁿ. Weights stop shrinking at 1e-150 of the
-heaviest cell's: that far below, they change no sum, and the cell keeps its mean and its shape.
+heaviest cell's: so small a weight changes no sum, and the cell keeps its mean and its shape.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from fairpca.summaries.waiting import WaitingRows, sum_of_squares
 
 __all__ = ["SummaryStream", "faded", "most_cells"]
 
-_BLOCK_BYTES = 8 * 2**20
-_BLOCK_ROWS = 2048
+_BLOCK_BYTES, _BLOCK_ROWS = 8 * 2**20, 2048
+"""Size of the rows that wait for a step, as float64 bytes and rows; more take more memory."""
 _LEAST_SHARE, _LEAST_WEIGHT = 1e-150, 1e-280
+"""What a cell's weight may shrink to: a share of the heaviest, and a number. Smaller ones come near
+the end of float64; larger ones would count in sums."""
 _LEAST_AGED = 1e-100
-"""What a row's weight may shrink to among the rows of one step."""
+"""What a row's weight may shrink to among the rows of one step. If larger, steps are shorter."""
 
 
 @dataclass(eq=False)
@@ -57,7 +59,7 @@ class SummaryStream:
 
     @property
     def block_rows(self) -> int:
-        """Rows that are worth a step: it costs the more, the more a summary holds."""
+        """Rows that are worth a step; more where a summary holds more, and a step costs more."""
         cached = _BLOCK_BYTES // (8 * max(1, self.summary.n_features))
         return max(self.summary.least_rows, min(_BLOCK_ROWS, cached))
 
@@ -135,7 +137,7 @@ class SummaryStream:
 
     @property
     def _longest_step(self) -> int:
-        """Rows over which weights shrink by what a sum can still tell."""
+        """Rows over which weights shrink no further than `_LEAST_AGED`."""
         if self.decay == 1:
             return int(np.iinfo(np.int64).max)
         return max(1, int(math.log(_LEAST_AGED) / math.log(self.decay)))
@@ -159,7 +161,7 @@ class SummaryStream:
         if isinstance(summary, GroupMoments):
             room = most_cells(self.limit, summary.n_features)
         else:
-            room = len(held)  # what is held has been let in
+            room = len(held)  # these cells were accepted before
         if n_cells <= max(room, len(held)):
             return summary
         needed = 8 * n_cells * sketch.capacity * sketch.n_features

@@ -19,8 +19,8 @@ __all__ = ["WaitingRows", "sum_of_squares"]
 class WaitingRows:
     """Rows in the order they came, in arrays that grow by doubling. An immutable value.
 
-    One with more rows shares the arrays: it writes behind the rows that others know of, in places
-    that nobody has written in; of two that go on from the same rows, the second takes a copy.
+    A value with more rows shares the arrays of the one before: it writes behind that one's rows.
+    Where another value has written there already, it copies the arrays first.
 
     X, of shape (capacity, n_features), holds them dense, in their own precision; what follows them
     has no meaning. `codes` holds each row's cell, −1 where no row has been written. `age` counts
