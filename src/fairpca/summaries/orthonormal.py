@@ -22,7 +22,7 @@ _NARROW = 16
 """Columns up to which Householder reflections are used."""
 
 _ROUNDS = 3
-"""Times that one half of the columns is made orthogonal to the other before reflections are used."""
+"""Times one half of the columns is made orthogonal to the other before reflections are used."""
 _GRAM_ROWS = 256
 """Least rows converted to double precision at a time; more take more memory."""
 _SMALLEST_POWER = 0.6
