@@ -69,55 +69,32 @@ class ContrastIterate:
 class PowerState:
     """State of the method between rows, and what follows from it.
 
-    Parameters
-    ----------
-    settings : PowerSettings
-        What to do.
-    attributes : sequence of str
-        Sensitive attributes; none for plain streaming PCA.
-    stratum, strata
-        See `one_versus_rest`; `strata` None compares within every label seen.
-    dtype : dtype
-        float32 or float64, of the iterates; means and variances are float64.
-    rng : numpy.random.Generator
-        Draws the starts.
-
-    Attributes
-    ----------
-    first : GroupSketch
-        First moments and column variances of all rows so far.
-    phase : {"unfair_subspace", "components", "ready"}
-        What is being estimated. Rows that come after "ready" refine the components further.
-    counting : bool
-        Whether rows are new; False on a further pass over rows that `first` holds already.
-    variances : ndarray of shape (n_components,) or (0,)
-        Along the components, about the mean of all rows; NaN before two blocks of stage 2.
-    axes : ndarray of shape (n_features, n_components) or None
-        The components while a pass over the rows measures them; no block is closed meanwhile.
+    `stratum` and `strata` are as in `one_versus_rest`; `strata` None compares within every label
+    seen. Iterates have the type `dtype`, float32 or float64; means and variances are float64.
     """
 
     settings: PowerSettings
-    attributes: tuple[str, ...]
+    attributes: tuple[str, ...]  # the sensitive ones; none for plain streaming PCA
     n_features: int
     stratum: str | None
     strata: tuple[Any, ...] | None
     dtype: Any
-    rng: np.random.Generator
-    first: GroupSketch = field(init=False)
-    phase: Phase = "unfair_subspace"
-    counting: bool = True
+    rng: np.random.Generator  # draws the starts
+    first: GroupSketch = field(init=False)  # first moments and column variances of all rows so far
+    phase: Phase = "unfair_subspace"  # rows after "ready" refine the components further
+    counting: bool = True  # False on a further pass over rows that `first` holds already
     block_rows: int = 0
-    n_blocks: int = 0
+    n_blocks: int = 0  # of the stage, completed
     iterates: dict[ContrastKey, ContrastIterate] = field(default_factory=dict)
-    unfair: Floats = field(init=False)
-    protected: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    V: NDArray[Any] | None = None
+    unfair: Floats = field(init=False)  # U, rows
+    protected: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # groups that U is made of
+    V: NDArray[Any] | None = None  # the iterate of stage 2, columns
     sums: BlockProducts | None = None
-    core: NDArray[Any] | None = None
-    variances: Floats = field(default_factory=lambda: np.zeros(0))
-    axes: NDArray[Any] | None = None
+    core: NDArray[Any] | None = None  # VᵀΣV of the last block
+    variances: Floats = field(default_factory=lambda: np.zeros(0))  # none before two blocks
+    axes: NDArray[Any] | None = None  # components, while a pass measures them; no block is closed
     measured: BlockProducts | None = None
-    triangle: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 0)))
+    triangle: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 0)))  # R of the last QR
 
     def copy(self) -> Self:
         """Return a state that goes on from here; rows that it takes do not change this one."""
