@@ -117,7 +117,7 @@ def _set_positive(
     if criterion is options.Criterion.demographic_parity:
         return
     if labels is None:
-        raise options.no_label(f"--criterion {criterion.value}")
+        raise ValueError(options.no_label(f"--criterion {criterion.value}").message)
     positive = options.match_label(labels, wanted, known, required=True)
     estimator.set_params(pos_label=positive)
 
