@@ -303,13 +303,7 @@ def as_words(*options: Any) -> list[str]:
 
 
 def check_distinct(output: Path, *inputs: str | Path, option: str = "--output") -> None:
-    """Refuse to write over what is being read; `option` named the output.
-
-    Raises
-    ------
-    typer.BadParameter
-        If the output is one of the inputs.
-    """
+    """Refuse to write over what is being read; `option` named the output."""
     for path in map(Path, inputs):
         if os.path.exists(path) and os.path.exists(output) and path.samefile(output):
             raise typer.BadParameter(
@@ -318,13 +312,7 @@ def check_distinct(output: Path, *inputs: str | Path, option: str = "--output") 
 
 
 def check_table_kind(output: Path, *, option: str = "--output") -> None:
-    """Refuse a name whose suffix is no kind of table that can be written.
-
-    Raises
-    ------
-    typer.BadParameter
-        If it is none.
-    """
+    """Refuse a name whose suffix is no kind of table that can be written."""
     from fairpca.data.files.writing import output_suffix
 
     try:
@@ -351,11 +339,6 @@ def match_label(label: Any, wanted: str | None, known: Any, *, required: bool = 
 
     `known` counts as positive where none is wanted: that of a bundled data set, of a comparison,
     or of a fitted model. None without either, unless it is `required` and labels do not tell.
-
-    Raises
-    ------
-    ValueError
-        If no row has it, or it is required and not known.
     """
     from fairpca.data.advice import AdviceError, Setting
 
