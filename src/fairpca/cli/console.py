@@ -1,7 +1,7 @@
 """What the commands print: results to stdout, notes and progress to stderr.
 
 Text that comes from data is printed as it is: it is never read as markup, and control characters
-(which could move the cursor or colour the terminal) are shown as escapes.
+(which could move the cursor or color the terminal) are shown as escapes.
 """
 
 from __future__ import annotations

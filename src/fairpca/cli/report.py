@@ -28,7 +28,7 @@ def report(
     seed: options.Seed = 0,
     measuring: options.Measuring,
 ) -> None:
-    """Judge a fitted MODEL on the rows of DATA, beside plain PCA, and write an HTML page about it.
+    """Measure a fitted MODEL on the rows of DATA, beside plain PCA, and write an HTML page about it.
 
     Groups and label are those the model was fitted with, unless others are named. Plain PCA is
     fitted on a random part of the rows; both are measured on the others, as `fairpca compare` does.

@@ -110,10 +110,6 @@ def reproduce(
     for each in wanted:
         try:
             with progress_bar() as update:
-
-                def tell(done: int, total: int, last: str, each: str = each) -> None:
-                    update(each, done / total, f"{done} of {total}  {last}")
-
                 outcome = run(
                     find_experiment(each),
                     quick=quick,

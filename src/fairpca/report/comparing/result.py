@@ -99,7 +99,7 @@ class ChosenSetting:
 
     It keeps a share of the variance, and the target limits its unfairness: both are means over the
     folds in which they were defined. If the target is not met this is the nearest setting;
-    `problem` says why none could be judged.
+    `problem` says why none could be measured.
     """
 
     label: str
@@ -262,7 +262,7 @@ class Comparison:
     curves : tuple of RankCurves
         Losses and gaps by number of components, of plain PCA and the balanced methods.
     audited : str
-        The name of the fitted model that is judged; empty where methods are compared.
+        The name of the fitted model that is measured; empty where methods are compared.
     """
 
     title: str
