@@ -1,29 +1,28 @@
 """Run times of balanced reconstruction on the multigroup paper's data, beside its Table 2.
 
 Everything is timed in this run on this machine except the paper's own column (32 cores): processor
-time on one thread, the least of many runs (of one for programmes, of few for Brent's method).
+time on one thread, the least of many runs (of one for programs, of few for Brent's method).
 "vectors" counts forming the Gram matrices and eight multigroup vectors; "fit" is the whole
-estimator, with validation of input and labels. "SDP" is the published semidefinite programme of the
+estimator, with validation of input and labels. "SDP" is the published semidefinite program of the
 same problem by cvxpy with SCS, after the Gram matrices: for the first vector, and for fair PCA with
 eight components, whose own solver is timed likewise ("subspace", "fit").
 """
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from pathlib import Path
 
 import numpy as np
-from _multigroup_common import machine, report, timed
+from _machine import describe, quick_parser, timed
+from _multigroup_common import report
 
-from fairpca.experiments.framework.published import published_cells
+from fairpca.experiments.framework.cells import published_cells
 from fairpca.experiments.framework.store import Store, default_cache, default_data
 from fairpca.experiments.papers.multigroup_data import DATASETS, Table, load_table
 from fairpca.experiments.papers.multigroup_tables import RANK, seconds
 from fairpca.solvers.balance.multigroup import multigroup_vectors
-from fairpca.solvers.balance.published_fair_pca import sdp_subspace
-from fairpca.solvers.balance.published_multigroup import brent_vector, sdp_vector
+from fairpca.solvers.balance.published import brent_vector, sdp_subspace, sdp_vector
 from fairpca.solvers.balance.worst_group import worst_group_subspace
 
 SETS = DATASETS[:8]
@@ -43,13 +42,13 @@ def measure(name: str, table: Table, repeats: int, *, sdp: bool) -> Row:
     brent = None
     if len(grams) == 2:
         brent, _ = timed(lambda: multigroup_vectors(grams, RANK, brent_vector), 1 + repeats // 3)
-    programmes: tuple[float | None, float | None] = (None, None)
+    programs: tuple[float | None, float | None] = (None, None)
     if sdp:
-        programmes = (
+        programs = (
             timed(lambda: multigroup_vectors(grams, 1, sdp_vector))[0],
             timed(lambda: sdp_subspace(means, RANK))[0],
         )
-    losses = result.certificate["incremental_losses"]
+    losses = result.certificate.group_losses
     paper = printed(name)
     return {
         "data": name,
@@ -61,15 +60,15 @@ def measure(name: str, table: Table, repeats: int, *, sdp: bool) -> Row:
         "paper / fit": ratio(paper, fits["multigroup_svs"]),
         "brent (ms)": milliseconds(brent),
         "first vector (ms)": 1e3 * first,
-        "SDP of it (ms)": milliseconds(programmes[0]),
-        "SDP / first vector": ratio(programmes[0], first),
+        "SDP of it (ms)": milliseconds(programs[0]),
+        "SDP / first vector": ratio(programs[0], first),
         "subspace (ms)": 1e3 * subspace,
         "subspace, fit (ms)": 1e3 * fits["fair_pca"],
-        "SDP of fair PCA (ms)": milliseconds(programmes[1]),
-        "SDP / subspace": ratio(programmes[1], subspace),
-        "SDP / fit": ratio(programmes[1], fits["fair_pca"]),
+        "SDP of fair PCA (ms)": milliseconds(programs[1]),
+        "SDP / subspace": ratio(programs[1], subspace),
+        "SDP / fit": ratio(programs[1], fits["fair_pca"]),
         "bicriteria, fit (ms)": 1e3 * fits["bicriteria"],
-        "largest gap / largest loss": float(result.certificate["duality_gap"].max() / losses.max()),
+        "largest gap / largest loss": float(result.certificate.duality_gap.max() / losses.max()),
     }
 
 
@@ -92,29 +91,28 @@ def ratio(theirs: float | None, ours: float) -> float | str:
 def main() -> None:
     """Run and save; with some data sets only, the others' rows are kept from the last run."""
     warnings.simplefilter("ignore")
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = quick_parser(__doc__)
     parser.add_argument("--data", nargs="*", choices=SETS, default=SETS, help="data sets")
     parser.add_argument("--repeats", type=int, default=40, help="timings to take the least of")
-    parser.add_argument("--quick", action="store_true", help="little, and nothing saved")
-    options = parser.parse_args()
-    print(machine())
+    given = parser.parse_args()
+    print(*describe(1), sep="\n")
     store = Store(Path(default_cache()), default_data())
-    if not options.quick:  # the modelling library is imported with the first programme
+    if not given.quick:  # the modeling library is imported with the first program
         sdp_subspace(np.array([np.diag([2.0, 1.0, 0.0]), np.diag([0.0, 1.0, 2.0])]), 1)
-    names = ["german_credit"] if options.quick else options.data
+    names = ["german_credit"] if given.quick else given.data
     rows = [
         measure(
             name,
             load_table(name, store),
-            2 if options.quick else options.repeats,
-            sdp=not options.quick,
+            2 if given.quick else given.repeats,
+            sdp=not given.quick,
         )
         for name in names
     ]
     report(
         "multigroup_runtime",
         rows,
-        save=not options.quick,
+        quick=given.quick,
         note=(__doc__ or "").strip(),
         keep=None if len(names) == len(SETS) else "data",
         order=SETS,

@@ -17,8 +17,8 @@ from fairpca import MomentMatchingPCA
 from fairpca.comparison import ConvexMatchingPCA, CovarianceMatchingPCA, KernelMeanMatchingPCA
 from fairpca.estimators.comparison import kernel_mean_matching as kernel_module
 from fairpca.estimators.families import kernel_map
-from fairpca.experiments.framework.published import published_cells
-from fairpca.experiments.papers import moment_tables
+from fairpca.experiments.framework.cells import published_cells
+from fairpca.experiments.papers import table_protocol
 from fairpca.metrics import (
     downstream_published_train_on_test,
     explained_variance_ratio,
@@ -491,7 +491,7 @@ def test_modelling_library_gives_the_same_components(people):
 @pytest.mark.parametrize("delta", [0.0, 0.1])
 @pytest.mark.parametrize("k", [2, 10])
 def test_convex_matching_finds_the_loadings_its_authors_published(shared, split, delta, k):
-    """On COMPAS; on German credit the programme's leading eigenvalues coincide."""
+    """On COMPAS; on German credit the program's leading eigenvalues coincide."""
     with (
         np.load(shared / "author_splits" / "compas.npz") as splits,
         np.load(shared / "reference" / "compas_loadings.npz") as loadings,
@@ -518,7 +518,7 @@ def parts_of_german_credit():
     """The paper's splits, each with the principal components' kernel widths for k = 2 and 10."""
     found = []
     for number in range(10):
-        split = moment_tables.load_split("german_credit", number)
+        split = table_protocol.load_split("german_credit", number)
         sigmas = {}
         for k in (2, 10):
             pca = MomentMatchingPCA(k, match_mean=False).fit_transform(split.train.X)
@@ -594,7 +594,7 @@ def test_a_kernel_width_that_would_overflow_is_told():
 @pytest.mark.parametrize("factor", [1e-120, 1e150])
 @pytest.mark.parametrize("delta", [0.0, 0.1])
 @pytest.mark.parametrize("penalty", ["sum", "max"])
-def test_the_programme_is_the_same_in_units_whose_squares_nearly_overflow(
+def test_the_program_is_the_same_in_units_whose_squares_nearly_overflow(
     people, factor, delta, penalty
 ):
     X, group, _, _ = people

@@ -37,7 +37,7 @@ def check_files(measuring: Measuring, *inputs: str | Path) -> None:
 def write_files(comparison: Comparison, measuring: Measuring) -> list[str]:
     """Write the files that are wanted, and return lines that say so."""
     from fairpca.data.files.atomic import write_bytes
-    from fairpca.data.files.writing import write_table
+    from fairpca.data.files.kinds import write_table
     from fairpca.report.comparing.by_rank import ranks_table
     from fairpca.report.page.columns import to_table
 

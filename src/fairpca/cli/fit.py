@@ -188,7 +188,7 @@ def _fit_in_blocks(
 
 
 def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
-    from fairpca.data.tables.unseen import describe_filled
+    from fairpca.data.tables.categories import describe_filled
     from fairpca.methods.fitted import describe_proof
 
     share = 100 * float(estimator.explained_variance_ratio_.sum())

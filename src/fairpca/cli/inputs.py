@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from fairpca.data.files.table_source import TableSource
     from fairpca.data.tables.roles import Roles, TableParts
-    from fairpca.datasets.bundle import DatasetInfo
+    from fairpca.datasets.recipes import DatasetInfo
 
 __all__ = ["DEFAULT_DATASET", "Input", "bundled", "bundled_source", "load_parts", "open_parts"]
 
@@ -60,7 +60,7 @@ def bundled(data: str | None, na_values: Sequence[str] = ()) -> DatasetInfo | No
 
 def bundled_source(data: str, na_values: Sequence[str] = ()) -> TableSource | None:
     """Return the rows of a bundled data set as a source to read from; None for a file."""
-    from fairpca.data.files.memory_table import TableInMemory
+    from fairpca.data.files.table_source import TableInMemory
     from fairpca.datasets.bundle import table
 
     info = bundled(data, na_values)
@@ -129,7 +129,7 @@ def _opened(data: str, groups: GroupOptions, features: FeatureOptions) -> TableS
 
     Those are the groups, the label and what is categorical, but for classes of numbers.
     """
-    from fairpca.data.files.opening import open_table
+    from fairpca.data.files.kinds import open_table
 
     binned = {text.rpartition("=")[0] for text in groups.bin}
     named = [*groups.sensitive, *([groups.label] if groups.label else []), *features.categorical]

@@ -62,7 +62,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 def _memory(text: str) -> str:
     """Check a size in bytes; the estimator reads it again."""
-    from fairpca.data.sizes import parse_bytes
+    from fairpca.data.choices import parse_bytes
 
     parse_bytes(text)
     return text

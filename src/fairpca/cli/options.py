@@ -313,7 +313,7 @@ def check_distinct(output: Path, *inputs: str | Path, option: str = "--output") 
 
 def check_table_kind(output: Path, *, option: str = "--output") -> None:
     """Refuse a name whose suffix is no kind of table that can be written."""
-    from fairpca.data.files.writing import output_suffix
+    from fairpca.data.files.kinds import output_suffix
 
     try:
         output_suffix(output)

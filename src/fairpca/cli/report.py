@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fairpca.cli import options
@@ -28,7 +27,7 @@ def report(
     seed: options.Seed = 0,
     measuring: options.Measuring,
 ) -> None:
-    """Measure a fitted MODEL on the rows of DATA, beside plain PCA, and write an HTML page about it.
+    """Measure a fitted MODEL on the rows of DATA, beside plain PCA, and write an HTML page of it.
 
     Groups and label are those the model was fitted with, unless others are named. Plain PCA is
     fitted on a random part of the rows; both are measured on the others, as `fairpca compare` does.
@@ -92,11 +91,11 @@ def report(
 
 def _filled_in(groups: options.GroupOptions, model: Model, data: str) -> options.GroupOptions:
     """Take what is not named from what the model was fitted with."""
-    from fairpca.data.files.opening import TEXT_SUFFIXES
+    from fairpca.data.files.kinds import is_text
 
     details = model.details
     groups = replace(groups, label=groups.label or details.get("label"))
-    if not groups.na_values and Path(data).suffix.lower() in TEXT_SUFFIXES:
+    if not groups.na_values and is_text(data):
         groups = replace(groups, na_values=list(details.get("na_values", ())))
     if groups.sensitive or groups.bin:
         return groups

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-from fairpca.data.plain_output import giving_arrays
+from fairpca.data.array_library import giving_arrays
 
 __all__ = ["Aim", "Candidate", "Facts", "Method", "Trial", "Tries", "once", "several"]
 

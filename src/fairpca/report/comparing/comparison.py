@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 from sklearn.base import clone
 
-from fairpca.data.groups import sorted_labels
+from fairpca.data.labels import sorted_labels
+from fairpca.data.tables.categories import describe_filled
 from fairpca.data.tables.columns import as_table, count_missing
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.data.tables.roles import TableParts, assign_roles, split_table
-from fairpca.data.tables.unseen import describe_filled
 from fairpca.data.warn import collect_warnings, warn_caller
 from fairpca.methods.catalog import chosen
 from fairpca.methods.entry import Candidate, Facts

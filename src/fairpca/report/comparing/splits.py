@@ -13,12 +13,13 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from fairpca.data.advice import AdviceError, Setting
+from fairpca.data.choices import check_choice
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.data.tables.giveaways import warn_of_giveaways
 from fairpca.data.tables.roles import Roles, TableParts, check_attributes
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.parameters import check_choice, check_n_components
+from fairpca.estimators.parameters import check_n_components
 from fairpca.methods.fitted import MIN_GROUP_ROWS
 from fairpca.report.comparing.result import Settings
 
