@@ -91,7 +91,7 @@ FIT_CASES = {
     ),
     "criterion without a label": (
         ["people.csv", *FIT[:4], *FIT[-2:], "--criterion", "equal_opportunity"],
-        USAGE,
+        BAD_INPUT,
         "--criterion equal_opportunity needs a label column: name it with --label (-y)",
     ),
     "bad edges": (["people.csv", *FIT, "--bin", "age=x"], USAGE, "COLUMN=edge"),
