@@ -97,4 +97,4 @@ def _result(
     basis: Floats, kept: Floats, n_iter: int, *, converged: bool, max_iter: int
 ) -> SolverResult[None]:
     reason = "the objective stopped rising" if converged else f"max_iter={max_iter} was reached"
-    return SolverResult(basis.T, float(np.min(kept)), n_iter, converged, reason, None)
+    return SolverResult(basis.T, float(np.min(kept)), n_iter, converged, reason, certificate=None)

@@ -105,5 +105,5 @@ def nullspace_projection(
         len(history) - 1,
         converged,
         reason,
-        {"history": np.array(history)},
+        certificate={"history": np.array(history)},
     )

@@ -193,7 +193,7 @@ def _result(
         len(game.history),
         converged,
         reason,
-        {
+        certificate={
             "optimality_gap": gap,
             "relaxation_gap": relaxation_gap,
             "accuracies": accuracies,
