@@ -14,7 +14,7 @@ import pyarrow.csv
 import pytest
 from tests.quick_classifiers import whole_classifiers
 
-from fairpca.data.files.opening import read_table
+from fairpca.data.files.kinds import read_table
 from fairpca.methods.catalogue import METHODS, method_named
 from fairpca.methods.entry import Facts
 from fairpca.models.files import load_model

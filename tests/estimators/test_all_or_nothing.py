@@ -17,6 +17,7 @@ import pytest
 import fairpca
 import fairpca.comparison
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA, StreamingMomentMatchingPCA
+from fairpca.data.tables.column_profile import joined_moments
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.model_selection import FairnessTargetCV
 
@@ -264,13 +265,14 @@ def test_an_encoder_whose_fit_fails_is_as_before(method, table):
 def test_an_encoder_that_is_stopped_within_a_block_is_as_before(monkeypatch):
     monkeypatch.setattr("fairpca.data.tables.encoder.BATCH_ROWS", 2)
     model = TableEncoder(missing="impute").fit({"age": [1.0, None, 4.0], "job": ["a", None, "b"]})
-    learn = TableEncoder._learn_numbers
+    moments = iter([joined_moments])  # of the first batch alone
 
-    def stopped(self, batch):
-        learn(self, batch)
-        if self.n_samples_seen_ > 4:
+    def stopped(values, known):
+        learn = next(moments, None)
+        if learn is None:
             raise KeyboardInterrupt
+        return learn(values, known)
 
-    monkeypatch.setattr(TableEncoder, "_learn_numbers", stopped)
+    monkeypatch.setattr("fairpca.data.tables.encoder.joined_moments", stopped)
     more = {"age": [9.0, None, 7.0, 8.0], "job": ["c", None, "d", "e"]}
     check_untouched(model, lambda: model.partial_fit(more), KeyboardInterrupt)

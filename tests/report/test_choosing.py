@@ -113,7 +113,7 @@ def test_the_target_on_the_command_line(people, tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
     from fairpca.cli.app import app
-    from fairpca.data.files.opening import read_table
+    from fairpca.data.files.kinds import read_table
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")

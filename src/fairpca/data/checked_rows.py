@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from fairpca.data.dask_input import Block
-from fairpca.data.groups import Attribute, Groups, encode_groups, label_attribute, label_key
+from fairpca.data.groups import Attribute, Groups, encode_groups, label_attribute
+from fairpca.data.labels import label_key
 from fairpca.data.matrix import as_matrix
+from fairpca.data.row_values import checked_weights
 from fairpca.data.warn import warn_caller
-from fairpca.data.weights import checked_weights
 
 __all__ = ["CheckedRows", "RowRules", "numeric_matrix"]
 

@@ -17,17 +17,13 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from fairpca.data.array_library import to_numpy
+from fairpca.data.choices import CRITERIA, check_choice
 from fairpca.data.dask_input import dask_meta, is_dask
-from fairpca.data.groups import level_array
+from fairpca.data.labels import level_array
 from fairpca.data.matrix import as_matrix
 from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.estimators.checked_input import CheckedInput, CheckedRows, RowFacts, dtype_of
-from fairpca.estimators.parameters import (
-    CRITERIA,
-    check_choice,
-    check_group_handling,
-    check_n_components,
-)
+from fairpca.estimators.parameters import check_group_handling, check_n_components
 from fairpca.estimators.projection import AffineMap, RowMap
 from fairpca.estimators.same_rows import SameRows
 from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more

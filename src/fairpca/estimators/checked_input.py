@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_array, validate_data
 
 from fairpca.data.array_library import to_numpy
 from fairpca.data.checked_rows import CheckedRows, RowRules
+from fairpca.data.choices import CRITERIA, check_choice
 from fairpca.data.dask_input import Block, dask_table, is_dask
-from fairpca.data.group_checks import check_alike, check_levels
-from fairpca.data.groups import Attribute, Groups, Label, label_key, sorted_labels
+from fairpca.data.groups import Attribute, Groups
+from fairpca.data.labels import Label, check_alike, check_levels, label_key, sorted_labels
 from fairpca.data.matrix import as_matrix, as_numbers, index_of
-from fairpca.data.weights import ALL_ZEROS
-from fairpca.estimators.parameters import CRITERIA, check_choice
+from fairpca.data.row_values import ALL_ZEROS
 from fairpca.summaries.partitions import PartitionedRows, Tally
 
 __all__ = ["CheckedInput", "CheckedRows", "RowFacts", "dtype_of"]

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.choices import check_choice
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import (
     CheckedRows,
@@ -19,7 +20,7 @@ from fairpca.estimators.base import (
 from fairpca.estimators.families.matching_setup import MatchingSetup, matching_coordinates
 from fairpca.estimators.families.removal import SubspaceRemoval
 from fairpca.estimators.families.summarized import SummarizedRows
-from fairpca.estimators.parameters import check_choice, check_positive_count, is_count
+from fairpca.estimators.parameters import check_positive_count, is_count
 from fairpca.estimators.same_rows import fit_settings
 from fairpca.solvers.distribution.bandwidth import resolve_kernel
 from fairpca.solvers.distribution.kernels import KERNELS

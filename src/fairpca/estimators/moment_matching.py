@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fairpca.data.choices import check_choice
 from fairpca.estimators.base import CheckedRows, RowFacts, as_generator
 from fairpca.estimators.families.removal import SubspaceRemoval, check_n_unfair, unfair_per_contrast
 from fairpca.estimators.families.summarized import SummarizedRows
-from fairpca.estimators.parameters import check_choice, check_n_components, check_share
+from fairpca.estimators.parameters import check_n_components, check_share
 from fairpca.solvers.moments.moment_matching import difference_eigenvectors
 from fairpca.solvers.numerics.graded import span_of_directions
 from fairpca.summaries.base import Floats, GroupSummary

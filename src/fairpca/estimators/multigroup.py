@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_optimal
+from fairpca.data.choices import check_choice
+from fairpca.estimators.families.balanced import Answer, BalancedProjection, warn_unless_optimal
 from fairpca.estimators.families.summarized import TooManyGroupsError
-from fairpca.estimators.parameters import check_choice, check_tolerance
+from fairpca.estimators.parameters import check_tolerance
 from fairpca.solvers.balance.multigroup import VectorSolver, exact_vector, multigroup_vectors
 from fairpca.solvers.balance.published import (
     brent_vector,
     frank_wolfe_vector,
     sdp_vector,
 )
-from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
 
 __all__ = ["MultigroupPCA"]
@@ -26,10 +27,11 @@ _SOLVERS: dict[str, VectorSolver] = {
 }
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MultigroupPCA(BalancedProjection):
     r"""Components that describe no group worse than they must, each for all groups at once.
 
-    Component r minimises, over unit vectors orthogonal to the earlier ones, the largest of the
+    Component r minimizes, over unit vectors orthogonal to the earlier ones, the largest of the
     groups' losses
 
     .. math:: h_i(v) = \sigma_1^2(A_i) - \lVert A_i v\rVert^2,
@@ -129,30 +131,16 @@ class MultigroupPCA(BalancedProjection):
     (True, True)
     """
 
-    _nested = True
+    _nested: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        center: bool = True,
-        solver: Literal["auto", "brent", "frank_wolfe", "sdp"] = "auto",
-        tol: float = 1e-9,
-        combine_attributes: Literal["separate", "intersection"] = "separate",
-        missing_groups: Literal["error", "unlabelled"] = "error",
-    ) -> None:
-        self.n_components = n_components
-        self.center = center
-        self.solver = solver
-        self.tol = tol
-        self.combine_attributes = combine_attributes
-        self.missing_groups = missing_groups
+    solver: Literal["auto", "brent", "frank_wolfe", "sdp"] = "auto"
+    tol: float = 1e-9
 
     def _check_parameters(self) -> None:
         check_choice("solver", self.solver, tuple(_SOLVERS))
         check_tolerance(self.tol)
 
-    def _components(self, problem: GroupGrams, n_components: int) -> tuple[Floats, dict[str, Any]]:
+    def _components(self, problem: GroupGrams, n_components: int) -> Answer:
         if self.solver == "brent" and len(problem.grams) > 2:
             raise TooManyGroupsError(
                 f"solver='brent' is for two groups; there are {len(problem.grams)}. Use 'auto'."

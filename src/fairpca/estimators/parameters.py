@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.data.criterion import CRITERIA
+from fairpca.data.choices import check_choice
 
 __all__ = [
-    "CRITERIA",
-    "check_choice",
     "check_columns_suffice",
     "check_group_handling",
     "check_n_components",
@@ -20,12 +18,6 @@ __all__ = [
     "check_tolerance",
     "is_count",
 ]
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise ValueError unless `value` is one of `choices`."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
 
 
 def is_count(value: Any) -> bool:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from fairpca.data.frames import frame_names
-from fairpca.data.groups import Attribute, Groups, Label, encode_groups, factorize, label_codes
-from fairpca.data.labels import object_array
+from fairpca.data.groups import Attribute, Groups, encode_groups, label_codes
+from fairpca.data.labels import Label, factorize, object_array
 from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
-from fairpca.data.weights import checked_weights
+from fairpca.data.row_values import checked_weights
 from fairpca.summaries.base import Floats
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairpca.data.groups import Label
+from fairpca.data.labels import Label
 from fairpca.metrics._inputs import ComparedRows, checked_rows, compared_rows
 from fairpca.solvers.distribution.bandwidth import median_distance_bandwidth, resolve_bandwidth
 from fairpca.solvers.distribution.value import group_mmd_squared

@@ -19,8 +19,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from fairpca.data.groups import Attribute, Label, sorted_labels
-from fairpca.data.plain_output import giving_arrays
+from fairpca.data.array_library import giving_arrays
+from fairpca.data.groups import Attribute
+from fairpca.data.labels import Label, sorted_labels
 from fairpca.data.warn import warn_caller
 from fairpca.metrics._inputs import (
     check_same_names,

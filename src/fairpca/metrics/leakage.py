@@ -22,8 +22,8 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
+from fairpca.data.array_library import giving_arrays
 from fairpca.data.groups import Attribute
-from fairpca.data.plain_output import giving_arrays
 from fairpca.data.warn import warn_caller
 from fairpca.metrics._inputs import ComparedRows, checked_groups, checked_rows, compared_rows
 from fairpca.metrics.group_classifiers import (

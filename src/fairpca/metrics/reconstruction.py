@@ -14,10 +14,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from fairpca.data.masked import without_mask
 from fairpca.data.matrix import index_of, power_of_two
+from fairpca.data.row_values import checked_weights, without_mask
 from fairpca.data.warn import warn_caller
-from fairpca.data.weights import checked_weights
 from fairpca.metrics._inputs import checked_groups, checked_loadings, checked_rows
 from fairpca.summaries.base import Floats
 

@@ -14,7 +14,8 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from fairpca.data.groups import Groups, label_key
+from fairpca.data.groups import Groups
+from fairpca.data.labels import label_key
 from fairpca.estimators.same_rows import SameRows
 from fairpca.metrics import explained_variance_ratio
 from fairpca.model_selection.held_out import Judging, Ruler

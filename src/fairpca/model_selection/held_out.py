@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.criterion import CRITERIA
+from fairpca.data.array_library import giving_arrays
+from fairpca.data.choices import CRITERIA
 from fairpca.data.groups import Groups
 from fairpca.data.labels import object_array
-from fairpca.data.plain_output import giving_arrays
 from fairpca.data.sampling import compared_sample
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.model_selection.sample import Sample, take_rows

@@ -22,11 +22,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from fairpca.data.criterion import CRITERIA
+from fairpca.data.choices import CRITERIA, check_choice
 from fairpca.data.sampling import group_folds
 from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.parameters import check_choice, is_count
+from fairpca.estimators.parameters import is_count
 from fairpca.model_selection.candidates import METADATA, by_preprocessing, candidate, requests
 from fairpca.model_selection.folds import FoldTask, Outcome, judge_fold
 from fairpca.model_selection.held_out import Judging

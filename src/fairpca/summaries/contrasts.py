@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairpca.data.checked_rows import CheckedRows
-from fairpca.data.groups import Label, label_key
+from fairpca.data.labels import Label, label_key
 from fairpca.summaries.base import GroupSummary, Mask
 
 __all__ = ["Contrast", "contrasts_of_rows", "one_versus_rest"]

@@ -16,7 +16,8 @@ import numpy as np
 
 from fairpca.data.checked_rows import CheckedRows, RowRules, numeric_matrix
 from fairpca.data.dask_input import Block, dask_module
-from fairpca.data.groups import Groups, Label, label_key
+from fairpca.data.groups import Groups
+from fairpca.data.labels import Label, label_key
 from fairpca.data.matrix import explain_nonfinite, index_of
 from fairpca.summaries.base import CellId, cell_id, split_into_cells
 from fairpca.summaries.moments import GroupMoments

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from fairpca.data.groups import Attribute, Groups, Label
+from fairpca.data.groups import Attribute, Groups
+from fairpca.data.labels import Label
 from fairpca.summaries.base import Cells, Floats, levels_of, merge_keys, split_into_cells
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_array, has_fit_parameter
 
-from fairpca.data.groups import Groups, encode_groups, level_array
+from fairpca.data.groups import Groups, encode_groups
+from fairpca.data.labels import level_array
 from fairpca.data.matrix import as_matrix, index_of
 from fairpca.estimators.base import as_generator
 from fairpca.estimators.parameters import check_positive_count, is_count

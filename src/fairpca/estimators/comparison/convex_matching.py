@@ -7,11 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.choices import check_choice
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import fitted_projection
 from fairpca.estimators.families.removal import ContrastedProjection
 from fairpca.estimators.families.summarized import SummarizedRows
-from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
+from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.solvers.moments.convex_matching import (
     MatchingCertificate,
     matching_components,

@@ -164,7 +164,7 @@ class INLP(RowErasure):
             tol=float(self.tol),
             weight=float(problem.moments.weights.sum()) if given else 1.0,
         )
-        table = np.asarray(result.certificate["history"])
+        table = result.certificate.history
         return result, {"history_": {c.name: table[:, i] for i, c in enumerate(concepts)}}
 
     def _classifier(self, n_features: int, concept: Concept) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.choices import check_choice
 from fairpca.data.matrix import check_no_underflow
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import (
@@ -26,12 +27,7 @@ from fairpca.estimators.families.kernel_map import (
     dense_points,
 )
 from fairpca.estimators.families.kernel_problem import KernelProblem
-from fairpca.estimators.parameters import (
-    check_choice,
-    check_n_components,
-    check_positive_count,
-    check_share,
-)
+from fairpca.estimators.parameters import check_n_components, check_positive_count, check_share
 from fairpca.summaries.base import Floats
 
 __all__ = ["KernelMeanMatchingPCA"]

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from fairpca.data.choices import check_choice
 from fairpca.estimators.base import fitted_projection
 from fairpca.estimators.families.removal import ContrastedProjection
 from fairpca.estimators.families.summarized import SummarizedRows
-from fairpca.estimators.parameters import check_choice
 from fairpca.solvers.moments.leace import erased_components
 from fairpca.solvers.numerics.graded import span_of_directions
 from fairpca.summaries.coordinates import DENSE_UP_TO, eigen_method

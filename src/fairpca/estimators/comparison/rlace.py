@@ -155,14 +155,14 @@ class RLACE(RowErasure):
             tol=float(self.tol),
         )
         found = result.certificate
-        accuracies = np.asarray(found["accuracies"]).tolist()
-        table = np.asarray(found["history"])
+        accuracies = found.accuracies.tolist()
+        table = found.history
         names = ("penalty", "value", "fraction")
         return result, {
             "adversary_accuracy_": {
                 c.name: accuracy for c, accuracy in zip(problem.concepts, accuracies, strict=True)
             },
-            "optimality_gap_": float(np.asarray(found["optimality_gap"])),
-            "relaxation_gap_": float(np.asarray(found["relaxation_gap"])),
+            "optimality_gap_": found.optimality_gap,
+            "relaxation_gap_": found.relaxation_gap,
             "history_": {name: table[:, i] for i, name in enumerate(names)},
         }

@@ -1,13 +1,11 @@
-"""What estimators of balanced reconstruction share: they need only the groups' Gram matrices.
-
-A subclass turns the Gram matrices into components.
-"""
+"""What estimators of balanced reconstruction share: they need only the groups' Gram matrices."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
-from typing import Any, ClassVar
+from collections.abc import Callable, Hashable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -21,28 +19,32 @@ from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams, group_grams
 
-__all__ = [
-    "BalancedProjection",
-    "warn_unless_converged",
-    "warn_unless_optimal",
-]
+__all__ = ["BalancedProjection", "warn_unless_converged", "warn_unless_optimal"]
+
+Answer = tuple[Floats, dict[str, Any]]
+"""Orthonormal rows (n_components, p), and the method's own fitted attributes by name."""
 
 
+@dataclass(eq=False, repr=False)
 class BalancedProjection(SummaryProjection):
     """Base of estimators that choose components from the groups' Gram matrices.
 
-    Subclasses define `_check_parameters` and `_components`. Constructor parameters used here
-    beside the base's: `center`.
+    Subclasses define `_components`, and `_check_parameters` for parameters of their own. Fields are
+    constructor parameters: those below are every subclass's too.
     """
 
     _nested: ClassVar[bool] = False
     """Whether the first components of a larger fit are the smaller fit; then the method's own
     attributes that are arrays have a row for each component."""
-    center: bool
+    n_components: int | float | None = 2
+    _: KW_ONLY
+    center: bool = True
+    combine_attributes: Literal["separate", "intersection"] = "separate"
+    missing_groups: Literal["error", "unlabelled"] = "error"
 
     @abstractmethod
-    def _components(self, problem: GroupGrams, n_components: int) -> tuple[Floats, dict[str, Any]]:
-        """Return (n_components, p) orthonormal rows, and the method's own fitted attributes."""
+    def _components(self, problem: GroupGrams, n_components: int) -> Answer:
+        """Solve for so many components, 1 ≤ n_components ≤ min(n_samples, n_features)."""
 
     def _check_all_parameters(self) -> None:
         super()._check_all_parameters()
@@ -51,8 +53,9 @@ class BalancedProjection(SummaryProjection):
 
     def _solve(self, seen: SummarizedRows) -> dict[str, Any]:
         moments, n_features = seen.moments, seen.facts.n_features
-        basis = seen.coordinates.basis
-        problem = group_grams(moments, seen.attributes, center=self.center, basis=basis)
+        problem = group_grams(
+            moments, seen.attributes, center=self.center, basis=seen.coordinates.basis
+        )
         if not problem.labels:
             raise ValueError(
                 "no row with a group label and positive weight has been seen: nothing to balance."
@@ -97,10 +100,10 @@ class BalancedProjection(SummaryProjection):
         self,
         problem: GroupGrams,
         available: int,
-        variances: Any,
+        variances: Callable[[Floats], Floats],
         total: float,
         known: dict[Hashable, Any],
-    ) -> tuple[Floats, dict[str, Any]]:
+    ) -> Answer:
         """Solve for as many components as `n_components` means."""
         wanted = check_n_components(self.n_components)
         if wanted is None:
@@ -125,9 +128,7 @@ class BalancedProjection(SummaryProjection):
             return self._components(problem, first)
         return components, own
 
-    def _first_of_known(
-        self, problem: GroupGrams, k: int, known: dict[Hashable, Any]
-    ) -> tuple[Floats, dict[str, Any]]:
+    def _first_of_known(self, problem: GroupGrams, k: int, known: dict[Hashable, Any]) -> Answer:
         """Take the first k components of a larger fit to the same rows, where there was one."""
         if not self._nested:
             return self._components(problem, k)

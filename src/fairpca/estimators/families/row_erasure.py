@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from fairpca.data.groups import label_key
+from fairpca.data.labels import label_key
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, RowFacts
 from fairpca.estimators.families.removal import SubspaceRemoval

@@ -107,8 +107,11 @@ class StreamEstimator(StreamParameters):
                     )
                 )
         self._stream = stream
-        for name in [n for n in vars(self) if isinstance(vars(StreamEstimator).get(n), _Solved)]:
-            delattr(self, name)
+        if "components_" in vars(self):  # all are set together
+            for name in [
+                n for n in vars(self) if isinstance(vars(StreamEstimator).get(n), _Solved)
+            ]:
+                delattr(self, name)
         self._warn_of_changes(stream)
         if stream.counting:
             self.n_samples_seen_ += int(rows.X.shape[0])

@@ -12,9 +12,9 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.choices import check_choice, parse_bytes
 from fairpca.data.groups import Attribute, Groups
 from fairpca.data.labels import Label
-from fairpca.data.sizes import parse_bytes
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.base import CheckedRows, LinearProjection, as_generator, dtype_of
 from fairpca.estimators.families.removal import (
@@ -22,12 +22,7 @@ from fairpca.estimators.families.removal import (
     unfair_per_attribute,
     unfair_per_contrast,
 )
-from fairpca.estimators.parameters import (
-    check_choice,
-    check_n_components,
-    check_positive_count,
-    is_count,
-)
+from fairpca.estimators.parameters import check_n_components, check_positive_count, is_count
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
 from fairpca.solvers.numerics.constrained import ConstrainedCertificate
 from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more

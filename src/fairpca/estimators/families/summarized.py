@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from fairpca.data.groups import Label, label_key
+from fairpca.data.choices import CRITERIA
+from fairpca.data.labels import Label, label_key
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.transaction import all_or_nothing, fits_anew
 from fairpca.estimators.base import CheckedRows, LinearProjection, RowFacts, dtype_of
-from fairpca.estimators.parameters import CRITERIA, check_columns_suffice
+from fairpca.estimators.parameters import check_columns_suffice
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.coordinates import Coordinates, EigenMethod, summarize_rows
 from fairpca.summaries.moments import GroupMoments, Resolution

@@ -17,7 +17,7 @@ from fairpca.comparison import (
     CovarianceMatchingPCA,
     KernelMeanMatchingPCA,
 )
-from fairpca.data.plain_output import giving_arrays
+from fairpca.data.array_library import giving_arrays
 from fairpca.estimators.distribution_matching import DistributionMatchingPCA
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.estimators.streaming import StreamingMomentMatchingPCA

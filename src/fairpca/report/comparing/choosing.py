@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
-from fairpca.data.plain_output import giving_arrays
+from fairpca.data.array_library import giving_arrays
 from fairpca.data.sampling import balanced_sample
 from fairpca.estimators.same_rows import SameRows
 from fairpca.methods.entry import Method, Trial

@@ -16,6 +16,7 @@ import scipy.linalg
 
 from fairpca.solvers.balance.problem import traces_along
 from fairpca.solvers.balance.refine import simplex_quadratic
+from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
@@ -32,7 +33,6 @@ gradients, (1 + n_pairs, d, k)."""
 def pareto_components(
     moments: Floats,
     pooled: Floats,
-    best: Floats,
     *,
     max_iter: int,
     tol: float,
@@ -40,11 +40,10 @@ def pareto_components(
 ) -> SolverResult[None]:
     """Find a Pareto-stationary basis from a random start.
 
-    `moments` are the groups' second moments per row, (n_groups, d, d), `pooled` that of all rows,
-    and `best` the largest variance that k directions keep of each group, (n_groups,). The descent
-    ends when the shortest combination of normalized gradients is at most `tol` long. `start` has
-    linearly independent random columns, (d, k): at plain PCA the total loss is stationary and
-    nothing would move.
+    `moments` are the groups' second moments per row, (n_groups, d, d), `pooled` that of all rows.
+    The descent ends when the shortest combination of normalized gradients is at most `tol` long.
+    `start` has linearly independent random columns, (d, k): at plain PCA the total loss is
+    stationary and nothing would move.
 
     References
     ----------
@@ -52,7 +51,9 @@ def pareto_components(
     analysis", Machine Learning 111.
     """
     scale = float(np.trace(pooled)) or 1.0
-    moments, pooled, best = moments / scale, pooled / scale, best / scale
+    k = start.shape[1]
+    best = np.array([np.sum(leading_eigenpairs(M, k)[0]) for M in moments]) / scale
+    moments, pooled = moments / scale, pooled / scale
 
     def objectives(basis: Floats) -> tuple[Floats, Floats]:
         excess = best - traces_along(moments, basis)

@@ -1,12 +1,12 @@
 """Mean and covariance matching as a semidefinite program, by splitting (Olfat & Aswani 2019).
 
-maximise ⟨C, P⟩ − μ Σ ‖A^{1/2}P‖₂²   over 0 ⪯ P ⪯ I, tr P = k, ⟨P, ffᵀ⟩ ≤ δ²,
+maximize ⟨C, P⟩ − μ Σ ‖A^{1/2}P‖₂²   over 0 ⪯ P ⪯ I, tr P = k, ⟨P, ffᵀ⟩ ≤ δ²,
 
-where for every comparison of groups f is the mean difference and A runs over φ₊I + Q and φ₋I − Q, Q
-the covariance difference. The two A of a comparison add up to a multiple of the identity, so that
+where for every contrast of groups f is the mean difference and A runs over φ₊I + Q and φ₋I − Q, Q
+the covariance difference. The two A of a contrast add up to a multiple of the identity, so that
 in the alternating direction method of multipliers the step in P is a projection onto the Fantope:
 an iteration costs a few eigendecompositions of p × p matrices, where an interior-point method
-factorises a system of p² unknowns. Every iterate gives a feasible P, and by weak duality a bound.
+factorizes a system of p² unknowns. Every iterate gives a feasible P, and by weak duality a bound.
 """
 
 from __future__ import annotations
@@ -26,29 +26,24 @@ from fairpca.summaries.base import Floats
 __all__ = ["MatchingCertificate", "matching_components", "solve_by_splitting"]
 
 RELAXATION = 1.6
+"""Over-relaxation of the splitting, in (0, 2)."""
 CHECK_EVERY = 10
+"""Iterations between two computations of the duality gap."""
 BALANCE_UNTIL = 1000
-"""The step follows the residuals up to here; then it stays, which convergence needs."""
+"""Iteration up to which the step follows the residuals; convergence needs a step that then
+stays."""
 COPY = 10.0
-"""How much more than the A the copy Z weighs: what converges fastest on the data at hand."""
+"""Weight of the copy Z, relative to that of the A: what converges fastest on the data at hand."""
 LARGEST_RATIO = 2.0
-"""Of the two residuals, before the step is changed."""
+"""Ratio of the two residuals above which the step is changed."""
 
 
 @dataclass(frozen=True, eq=False)
 class MatchingCertificate:
-    """How far P may be from the optimum, and how close it is to a projection.
+    """How far P may be from the optimum, and how close it is to a projection."""
 
-    Parameters
-    ----------
-    duality_gap : float
-        Bound less objective of P, as a share of the program's `scale`.
-    eigenvalues : ndarray of shape (p,)
-        Of P, descending, in [0, 1].
-    """
-
-    duality_gap: float
-    eigenvalues: Floats
+    duality_gap: float  # bound less objective of P, as a share of the program's scale
+    eigenvalues: Floats  # (p,): of P, descending, in [0, 1]
 
 
 def matching_components(
@@ -58,22 +53,11 @@ def matching_components(
     *,
     tol: float,
 ) -> SolverResult[MatchingCertificate]:
-    """Return the k leading eigenvectors of the program's optimal P.
+    """Return the k leading eigenvectors of the program's optimal P; the objective is that of P.
 
-    Parameters
-    ----------
-    program : MatchingProgram
-    unfair : ndarray of shape (m, p)
-        Orthonormal rows spanning the mean differences, which are left out where δ = 0.
-    solve : callable
-        Solves the program.
-    tol : float
-        Duality gap that counts as converged, as a share of `program.scale`.
-
-    Returns
-    -------
-    SolverResult
-        `objective` is that of P.
+    `unfair` holds orthonormal rows spanning the mean differences, which are left out where δ = 0;
+    `solve` solves the program. A duality gap of `tol`, as a share of `program.scale`, counts as
+    converged.
     """
     basis = np.eye(len(program.objective))
     if program.delta == 0:
@@ -96,13 +80,7 @@ def matching_components(
 def solve_by_splitting(program: MatchingProgram, *, max_iter: int, tol: float) -> ProgramResult:
     """Solve the program by the alternating direction method of multipliers.
 
-    Parameters
-    ----------
-    program : MatchingProgram
-    max_iter : int
-        Iterations at most.
-    tol : float
-        Ends when bound − value ≤ tol · `program.scale`.
+    It ends when bound − value ≤ tol · `program.scale`, or after `max_iter` iterations.
     """
     p = len(program.objective)
     if program.k >= p:

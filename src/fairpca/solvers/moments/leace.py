@@ -29,21 +29,11 @@ _WELL_POSED = 1e8
 
 @dataclass(frozen=True, eq=False)
 class ErasureCertificate(ConstrainedCertificate):
-    """What is known of erased components; `constraint_violation` is ‖AP Uᵀ‖₂.
+    """What is known of erased components; `constraint_violation` is ‖AP Uᵀ‖₂."""
 
-    Parameters
-    ----------
-    functionals : ndarray of shape (k, d)
-        AP, whose products with x − μ are the coordinates of r(x).
-    readers : ndarray of shape (r, d)
-        F, with F Uᵀ = I.
-    change : float
-        E‖r(x) − x‖², squared units of X.
-    """
-
-    functionals: Floats
-    readers: Floats
-    change: float
+    functionals: Floats  # (k, d): AP, whose products with x − μ are the coordinates of r(x)
+    readers: Floats  # (r, d): F, with F Uᵀ = I
+    change: float  # E‖r(x) − x‖², squared units of X
 
 
 def least_squares_readers(
@@ -53,25 +43,12 @@ def least_squares_readers(
     by_column: bool = True,
     constant: Mask | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return F and a basis of the directions along which the data vary.
+    """Return F, (r, d), and a basis of the directions along which the data vary, (p, d).
 
-    Parameters
-    ----------
-    covariance : SymmetricForm
-        Σ of all rows; of any rank.
-    unfair : ndarray of shape (r, d)
-        U, orthonormal rows in the range of Σ.
-    by_column : bool
-        Whether columns have units of their own; those of rotated rows do not.
-    constant : ndarray of bool, shape (d,), optional
-        Columns that vary by rounding only, and are not read.
-
-    Returns
-    -------
-    readers : ndarray of shape (r, d)
-        F, with F Uᵀ = I: the coordinates along U of which each row is relieved.
-    span : ndarray of shape (p, d)
-        Orthonormal rows; p is the rank of Σ to working precision.
+    The rows of `unfair`, U, lie in the range of Σ, which may have any rank. F Uᵀ = I: F gives the
+    coordinates along U of which each row is relieved. `by_column` says whether columns have units
+    of their own; those of rotated rows do not. Columns that are `constant` vary by rounding only,
+    and F leaves them out.
     """
     matrix = covariance.dense()
     spread = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
@@ -117,26 +94,12 @@ def erased_components(
     max_components: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> SolverResult[ErasureCertificate]:
-    """Return the principal axes of the erased rows r(x).
+    """Return the principal axes A of the erased rows r(x), by descending variance.
 
-    Parameters
-    ----------
-    covariance : SymmetricForm
-        Σ.
-    unfair : ndarray of shape (r, d)
-        U, orthonormal rows spanning the groups' mean differences.
-    n_components, method, max_components, rng
-        As in `constrained_components`.
-    oblique : bool
-        Whether to erase by the least change, or by the orthogonal projection.
-    by_column, constant
-        See `least_squares_readers`.
-
-    Returns
-    -------
-    SolverResult
-        `components`: A, orthonormal rows, the axes by descending variance; `objective`: the
-        variance kept, tr(A PΣPᵀ Aᵀ), P = I − UᵀF.
+    `unfair` holds U, orthonormal rows spanning the groups' mean differences. With `oblique` the
+    least change erases them, else the orthogonal projection. `by_column` and `constant` are as in
+    `least_squares_readers`, the others as in `constrained_components`. The objective is the
+    variance kept, tr(A PΣPᵀ Aᵀ), P = I − UᵀF.
     """
     readers, span = unfair, None
     if oblique and len(unfair):

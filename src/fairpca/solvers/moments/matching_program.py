@@ -22,36 +22,16 @@ Penalty = Literal["sum", "max"]
 
 @dataclass(frozen=True, eq=False)
 class MatchingProgram:
-    """The data of the program.
+    """The data of the program; a contrast has one mean difference and one covariance difference."""
 
-    Parameters
-    ----------
-    objective : ndarray of shape (p, p)
-        C, symmetric.
-    means : ndarray of shape (r, p)
-        f of each comparison.
-    covariances : ndarray of shape (r, p, p)
-        Q of each comparison.
-    k : int
-        Trace of P, 1 ≤ k < p.
-    delta : float
-        δ ≥ 0, units of f.
-    mu : float
-        μ ≥ 0.
-    penalty : {"sum", "max"}
-        Whether both A of a comparison count, or the one with the larger norm.
-    shifts : ndarray of shape (r, 2)
-        φ₊ and φ₋ of each comparison, such that all A are positive semi-definite.
-    """
-
-    objective: Floats
-    means: Floats
-    covariances: Floats
-    k: int
-    delta: float
-    mu: float
-    penalty: Penalty
-    shifts: Floats
+    objective: Floats  # (p, p): C, symmetric
+    means: Floats  # (r, p): f of each contrast
+    covariances: Floats  # (r, p, p): Q of each contrast
+    k: int  # trace of P, 1 ≤ k < p
+    delta: float  # δ ≥ 0, units of f
+    mu: float  # μ ≥ 0
+    penalty: Penalty  # whether both A of a contrast count, or the one with the larger norm
+    shifts: Floats  # (r, 2): φ₊ and φ₋ of each contrast, such that all A are positive semi-definite
 
     @classmethod
     def of(
@@ -79,16 +59,8 @@ class MatchingProgram:
     def without(self, unfair: Floats) -> tuple[MatchingProgram, Floats]:
         """Return the program in the complement of the mean differences, for δ = 0, and a basis.
 
-        Parameters
-        ----------
-        unfair : ndarray of shape (m, p)
-            Orthonormal rows spanning the mean differences.
-
-        Returns
-        -------
-        program : MatchingProgram
-        basis : ndarray of shape (p, p - m)
-            Orthonormal columns that its P is written in.
+        `unfair` holds orthonormal rows spanning the mean differences; the program's P is written in
+        the basis, shape (p, p − m).
         """
         basis = np.linalg.qr(unfair.T, mode="complete")[0][:, len(unfair) :]
         program = replace(
@@ -154,14 +126,8 @@ class MatchingProgram:
         """Return an upper bound of the objective, for any multipliers Λ of A^{1/2}P and ν ≥ 0 of f.
 
         The conjugate of μ‖·‖₂² is ‖·‖_*²/(4μ): the bound is the largest
-        ⟨C − Σ A^{1/2}Λ − Σ ν ffᵀ, P⟩ in the Fantope, plus Σ ‖Λ‖_*²/(4μ) + Σ ν δ².
-
-        Parameters
-        ----------
-        roots, multipliers : sequence of ndarray of shape (p, p)
-        nuclear : sequence of float
-            ‖Λ‖_*, added up over those that share a norm.
-        nu : ndarray of shape (r,)
+        ⟨C − Σ A^{1/2}Λ − Σ ν ffᵀ, P⟩ in the Fantope, plus Σ ‖Λ‖_*²/(4μ) + Σ ν δ². `nuclear` holds
+        ‖Λ‖_*, added up over the Λ that share a norm.
         """
         linear = self.objective - (self.means.T * nu) @ self.means
         for root, multiplier in zip(roots, multipliers, strict=True):
@@ -192,22 +158,10 @@ class MatchingProgram:
 
 @dataclass(frozen=True, eq=False)
 class ProgramResult:
-    """A feasible P and how far it is from the optimum.
-
-    Parameters
-    ----------
-    P : ndarray of shape (p, p)
-        Feasible.
-    value, bound : float
-        Objective at P, and an upper bound of all objectives.
-    n_iter : int
-        Iterations made.
-    reason : str
-        Why it ended.
-    """
+    """A feasible P and how far it is from the optimum."""
 
     P: Floats
-    value: float
-    bound: float
+    value: float  # objective at P
+    bound: float  # an upper bound of all objectives
     n_iter: int = 0
     reason: str = "direct solution"

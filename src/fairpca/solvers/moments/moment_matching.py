@@ -1,6 +1,6 @@
 """Null-it-out fair PCA: the most variance in the complement of an unfair subspace.
 
-maximise tr(V Σ Vᵀ) over V Vᵀ = I_k with V Uᵀ = 0, where the rows of U span the m leading
+maximize tr(V Σ Vᵀ) over V Vᵀ = I_k with V Uᵀ = 0, where the rows of U span the m leading
 eigenvectors of each second-moment difference S and each mean difference f (Lee et al. 2023,
 Eq. (1)–(2)). The solution is the top-k eigenvectors of (I − UᵀU) Σ (I − UᵀU).
 """
@@ -46,30 +46,11 @@ def unfair_subspace(
     method: EigenMethod = "dense",
     rng: np.random.Generator | None = None,
 ) -> Floats:
-    """Return orthonormal rows spanning every direction that tells groups apart.
+    """Return orthonormal rows spanning every direction that tells the groups of any contrast apart.
 
-    Parameters
-    ----------
-    summary : GroupSummary
-        The data's moments.
-    contrasts : sequence of Contrast
-        The comparisons; their directions are pooled.
-    n_unfair : int or sequence of int
-        m, eigenvectors of each second-moment difference to take, largest in magnitude; one number,
-        or one per contrast. Where the difference has lower rank, only what exists is taken.
-    match_mean : bool
-        Whether to take the mean differences.
-    difference : {"second_moment", "covariance"}
-        S = M₁ − M₀ about the common mean (Eq. (1)), or Σ₁ − Σ₀ about the groups' own means.
-    method : {"dense", "lanczos"}
-        How eigenvectors are found.
-    rng : numpy.random.Generator, optional
-        For Lanczos start vectors.
-
-    Returns
-    -------
-    ndarray of shape (rank, n_features)
-        No rows where the groups do not differ.
+    Taken are the `n_unfair` eigenvectors of each second-moment difference largest in magnitude (one
+    number, or one per contrast; where the difference has lower rank, only what exists), and with
+    `match_mean` the mean differences. `rng` draws Lanczos start vectors.
     """
     counts = [n_unfair] * len(contrasts) if isinstance(n_unfair, int) else list(n_unfair)
     rng = np.random.default_rng(0) if rng is None else rng
@@ -92,7 +73,9 @@ def constrained_components(
     by_column: bool = True,
     rng: np.random.Generator | None = None,
 ) -> SolverResult[ConstrainedCertificate]:
-    """Return the leading eigenvectors of (I − αUᵀU) Σ (I − αUᵀU).
+    """Return the leading eigenvectors of (I − αUᵀU) Σ (I − αUᵀU), by descending eigenvalue.
+
+    The objective is the variance kept, tr(V Σ Vᵀ).
 
     Parameters
     ----------
@@ -105,19 +88,12 @@ def constrained_components(
         U, orthonormal rows.
     strength : float
         α in [0, 1]; with 1 the components are exactly orthogonal to U.
-    method : {"dense", "lanczos"}
-        Decompose the matrix, or iterate with products only.
     max_components : int, optional
         How many directions there are.
     by_column : bool
         Whether columns have units of their own; those of rotated rows do not.
     rng : numpy.random.Generator, optional
         For Lanczos start vectors.
-
-    Returns
-    -------
-    SolverResult
-        Components by descending eigenvalue. `objective` is the variance kept, tr(V Σ Vᵀ).
     """
     exact = strength == 1.0
     removed = unfair if strength > 0 else unfair[:0]

@@ -24,49 +24,23 @@ _RESOLVED = 1e6
 
 @dataclass(frozen=True, eq=False)
 class ConstrainedCertificate:
-    """How well components keep off the removed subspace U, and the variance each of them holds.
+    """How well components keep off the removed subspace U, and the variance each of them holds."""
 
-    Parameters
-    ----------
-    constraint_violation : float
-        ‖U Vᵀ‖₂; 0 where U is removed in part only.
-    explained_variance : ndarray of shape (k,)
-        Variance along each component, squared units of X.
-    variance_rounding : ndarray of shape (k,)
-        What rounding of the covariance may add to each of them.
-    """
-
-    constraint_violation: float
-    explained_variance: Floats
-    variance_rounding: Floats
+    constraint_violation: float  # ‖U Vᵀ‖₂; 0 where U is removed in part only
+    explained_variance: Floats  # (k,): along each component, squared units of X
+    variance_rounding: Floats  # (k,): what rounding of the covariance may add to each of them
 
 
 @dataclass(frozen=True, eq=False)
 class Constrained:
-    """The matrix (I − αUᵀU) Σ (I − αUᵀU), and what is known of its rounding.
+    """The matrix (I − αUᵀU) Σ (I − αUᵀU), and what is known of its rounding."""
 
-    Parameters
-    ----------
-    covariance : SymmetricForm
-        Σ.
-    removed : ndarray of shape (r, d)
-        U, orthonormal rows.
-    strength : float
-        α.
-    image : ndarray of shape (d, r)
-        Σ Uᵀ.
-    spread : ndarray of shape (d,)
-        Standard deviation of each coordinate: rounding of Σ_ij is a share of s_i s_j.
-    available : float
-        The matrix's trace.
-    """
-
-    covariance: SymmetricForm
-    removed: Floats
-    strength: float
-    image: Floats
-    spread: Floats
-    available: float
+    covariance: SymmetricForm  # Σ
+    removed: Floats  # (r, d): U, orthonormal rows
+    strength: float  # α
+    image: Floats  # (d, r): Σ Uᵀ
+    spread: Floats  # (d,): standard deviations; rounding of Σ_ij is a share of s_i s_j
+    available: float  # the matrix's trace
 
     @classmethod
     def of(

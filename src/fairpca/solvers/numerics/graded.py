@@ -29,16 +29,9 @@ _IN_SPAN = 1e-10
 def span_of_directions(
     summary: GroupSummary, contrasts: Sequence[Contrast], directions: Sequence[Floats]
 ) -> Floats:
-    """Return orthonormal rows spanning given directions and the contrasts' mean differences.
+    """Return orthonormal rows spanning directions and the contrasts' mean differences.
 
-    Parameters
-    ----------
-    summary : GroupSummary
-        The data's first moments.
-    contrasts : sequence of Contrast
-        The comparisons whose mean differences are taken; none to take none.
-    directions : sequence of ndarray of shape (n_features, m)
-        Unit columns.
+    The directions are unit columns, each of shape (n_features, m).
     """
     basis = np.zeros((summary.n_features, 0))
     if directions:
@@ -54,24 +47,12 @@ def rank_floor(d: int, dtype: Any = np.float64) -> float:
 
 
 def graded_basis(vectors: Floats, rounding: Floats, given: Floats | None = None) -> Floats:
-    """Return orthonormal columns that span the vectors, by Gram–Schmidt, the longest one first.
+    """Return orthonormal columns that span the vectors, (d, m).
 
-    An entry that may be rounding is 0. Small entries of the result are as accurate, for their size,
-    as large ones: u₁ of (10¹², 3) is (1, 3·10⁻¹²) to all digits.
-
-    Parameters
-    ----------
-    vectors : ndarray of shape (d, m)
-        Columns, of any lengths.
-    rounding : ndarray of shape (d,) or (d, m)
-        What an entry may be off by, one number a row or an entry.
-    given : ndarray of shape (d, r), optional
-        Orthonormal columns that come first.
-
-    Returns
-    -------
-    ndarray of shape (d, rank)
-        The given columns, then what the vectors add.
+    Gram–Schmidt takes the longest vector first. An entry of at most `rounding`, shape (d,) or (d,
+    m), may be rounding and is 0. Small entries of the result are as accurate, for their size, as
+    large ones: u₁ of (10¹², 3) is (1, 3·10⁻¹²) to all digits. Orthonormal columns `given` come
+    first, then what the vectors add: shape (d, rank).
     """
     left = np.array(vectors, dtype=np.float64)
     doubt = np.empty_like(left)

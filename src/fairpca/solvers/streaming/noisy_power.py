@@ -112,11 +112,8 @@ class NoisyPower(PowerState):
 
     def _add(self, rows: PowerRows, start: int, stop: int) -> bool:
         """Add a piece to the first moments, and its products to the sums of the block in flight."""
-        counting, unseen = self.counting, rows.cells - self._seen()
-        new = bool(unseen) and rows.find(unseen, start) < stop
-        # What is compared, and about which point, must be known before products are asked for.
-        opens = not self.first.keys or (new and self.phase == "unfair_subspace")
-        if rows.in_memory or (counting and opens):
+        counting = self.counting
+        if rows.in_memory or (counting and self._brings_contrasts(rows, start, stop)):
             moments = rows.first_moments(start, stop)
             with np.errstate(over="ignore", invalid="ignore"):
                 first = self.first.merge(moments) if counting else self.first
@@ -128,6 +125,13 @@ class NoisyPower(PowerState):
             more = rows.add_products(start, stop, targets, counting=counting)
             self.first = self.first if more is None else self.first.merge(more)
         return True
+
+    def _brings_contrasts(self, rows: PowerRows, start: int, stop: int) -> bool:
+        """Whether a piece must be counted first: what is compared, and about which point."""
+        if not self.first.keys:
+            return True
+        new = rows.find(rows.cells - self._seen(), start) < stop
+        return new and self.phase == "unfair_subspace"
 
     def _targets(self, n_rows: int) -> list[Target]:
         """Return the sums that `n_rows` more rows are to be added to."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.groups import Label
+from fairpca.data.labels import Label
 from fairpca.solvers.numerics.graded import Difference
 from fairpca.solvers.streaming.block_products import BlockProducts
 from fairpca.solvers.streaming.power_rows import PowerRows
@@ -206,7 +206,8 @@ class PowerState:
             return stop
         if self.phase == "unfair_subspace":
             size = self.settings.block_size
-            new = rows.find(rows.cells - self._seen(), start)
+            unseen = rows.cells - self._seen()
+            new = rows.find(unseen, start) if unseen else stop
             if new == start:
                 return start + 1
             stop = min(stop, new)
