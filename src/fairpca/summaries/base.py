@@ -49,10 +49,11 @@ CellKey = tuple[Label | None, ...]
 CellId = tuple[tuple[bool, Label | None], ...]
 
 
+@dataclass(frozen=True, eq=False)
 class GroupSummary(ABC):
     """Counts, weights and means of cells of rows, and products with their scatters.
 
-    Attributes
+    Parameters
     ----------
     attributes : tuple of str
         What each position of a cell's key stands for; a stratum, if any, comes last.

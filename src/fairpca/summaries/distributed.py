@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairpca.data.checked_rows import RowRules
 from fairpca.data.dask_input import Block
-from fairpca.summaries.base import CellId, CellKey, Floats, GroupSummary, cell_id, split_into_cells
+from fairpca.summaries.base import CellId, Floats, GroupSummary, cell_id, split_into_cells
 from fairpca.summaries.blocks import centered_blocks
 from fairpca.summaries.partitions import (
     PartitionedRows,
@@ -34,12 +33,6 @@ class DistributedRows(GroupSummary):
     weight.
     """
 
-    attributes: tuple[str, ...]
-    keys: tuple[CellKey, ...]
-    counts: NDArray[np.int64]
-    weights: Floats
-    origin: Floats
-    means: Floats
     spreads: Floats
     rows: PartitionedRows
 

@@ -10,7 +10,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Attribute, Groups
-from fairpca.summaries.base import CellKey, Floats, GroupSummary, split_into_cells
+from fairpca.summaries.base import Floats, GroupSummary, split_into_cells
 from fairpca.summaries.blocks import within_range
 
 __all__ = ["GroupRows", "centered"]
@@ -24,12 +24,6 @@ class GroupRows(GroupSummary):
     positive.
     """
 
-    attributes: tuple[str, ...]
-    keys: tuple[CellKey, ...]
-    counts: NDArray[np.int64]
-    weights: Floats
-    origin: Floats
-    means: Floats
     rows: Any
     codes: NDArray[np.intp]
     sample_weight: Floats
