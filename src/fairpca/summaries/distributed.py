@@ -5,7 +5,7 @@ First moments are held; a product with the scatters is one pass over the blocks,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -13,11 +13,7 @@ from fairpca.data.checked_rows import RowRules
 from fairpca.data.dask_input import Block
 from fairpca.summaries.base import CellId, Floats, GroupSummary, cell_id, split_into_cells
 from fairpca.summaries.blocks import centered_blocks
-from fairpca.summaries.partitions import (
-    PartitionedRows,
-    Tally,
-    check_block,
-)
+from fairpca.summaries.partitions import PartitionedRows, Tally, check_block
 from fairpca.summaries.reduction import tree_reduce
 from fairpca.summaries.sketch import GroupSketch
 
@@ -40,16 +36,8 @@ class DistributedRows(GroupSummary):
     def over(cls, rows: PartitionedRows) -> tuple[Tally, DistributedRows]:
         """Read first moments and column variances; also return the rows' counts."""
         tally, first = rows.summarize(GroupSketch.empty(rows.n_features, rank=0))
-        return tally, cls(
-            first.attributes,
-            first.keys,
-            first.counts,
-            first.weights,
-            first.origin,
-            first.means,
-            first.spreads,
-            rows,
-        )
+        common = {f.name: getattr(first, f.name) for f in fields(GroupSummary)}
+        return tally, cls(**common, spreads=first.spreads, rows=rows)
 
     def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
         """See `GroupSummary.within_matmat`; one task graph."""
