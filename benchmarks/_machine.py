@@ -1,14 +1,17 @@
-"""What benchmarks share: the machine in words, and the peak memory of a call."""
+"""What benchmarks share: options, the machine in words, measurements, and files of results."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
 import resource
+import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,35 @@ import numpy as np
 import sklearn
 from threadpoolctl import threadpool_info
 
-__all__ = ["describe", "elsewhere", "peak_memory"]
+__all__ = [
+    "RESULTS",
+    "SHARED",
+    "describe",
+    "elsewhere",
+    "interleaved",
+    "peak_memory",
+    "quick_parser",
+    "save",
+    "timed",
+]
+
+RESULTS = Path(__file__).parent / "results"
+SHARED = Path(os.environ.get("FAIRPCA_SHARED", Path(__file__).parents[2] / "shared"))
+"""Data that do not come with the package."""
+
+
+def quick_parser(doc: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the option that every benchmark takes."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--quick", action="store_true", help="toy sizes; nothing is written")
+    return parser
+
+
+def save(name: str, lines: Sequence[str], *, quick: bool) -> None:
+    """Write ``results/<name>.md``, but not of a quick run."""
+    if not quick:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / f"{name}.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 def describe(threads: int) -> list[str]:
@@ -56,3 +87,31 @@ def elsewhere(script: str, *arguments: str) -> float:
         [sys.executable, script, *arguments], capture_output=True, text=True, check=True
     )
     return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def timed(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
+    """Return the least processor time in seconds over `repeats`, and the last result.
+
+    With BLAS on one thread this is the wall time of a machine that does nothing else, also where
+    it does something else.
+    """
+    times, result = [], None
+    for _ in range(repeats):
+        start = time.process_time()
+        result = function()
+        times.append(time.process_time() - start)
+    return min(times), result
+
+
+def interleaved(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Return the median wall seconds of each call, in a new order each round, after a first one."""
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    rng = np.random.default_rng(0)
+    for call in calls.values():
+        call()
+    for _ in range(repeats):
+        for name in rng.permutation(list(calls)):
+            start = time.perf_counter()
+            calls[name]()
+            taken[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in taken.items()}

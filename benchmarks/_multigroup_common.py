@@ -1,63 +1,20 @@
-"""Timing and result tables shared by the multigroup benchmarks."""
+"""Result tables of the multigroup benchmarks, as CSV and Markdown."""
 
 from __future__ import annotations
 
-import argparse
 import csv
-import os
-import platform
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from threadpoolctl import threadpool_info
-
-RESULTS = Path(__file__).parent / "results"
-
-
-def arguments(doc: str) -> argparse.Namespace:
-    """Parse the options that every benchmark here takes."""
-    parser = argparse.ArgumentParser(description=doc)
-    parser.add_argument("--quick", action="store_true", help="small synthetic data, nothing saved")
-    parser.add_argument("--data", nargs="*", help="names of data sets; all by default")
-    parser.add_argument("--repeats", type=int, default=7, help="timings to take the least of")
-    return parser.parse_args()
-
-
-def machine() -> str:
-    """Describe processor, BLAS and threads in one line."""
-    blas = ", ".join(
-        f"{i['internal_api']} {i['version']} ({i.get('architecture')}, {i['num_threads']} threads)"
-        for i in threadpool_info()
-        if i["user_api"] == "blas"
-    )
-    return (
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"NumPy {np.__version__}, {blas}"
-    )
-
-
-def timed(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
-    """Return the least processor time in seconds over `repeats`, and the last result.
-
-    With BLAS on one thread this is the wall time of a machine that does nothing else, also where
-    it does something else.
-    """
-    times, result = [], None
-    for _ in range(repeats):
-        start = time.process_time()
-        result = function()
-        times.append(time.process_time() - start)
-    return min(times), result
+from _machine import RESULTS, describe, save
 
 
 def report(
     name: str,
     rows: Sequence[dict[str, Any]],
     *,
-    save: bool,
+    quick: bool,
     note: str = "",
     keep: str | None = None,
     order: Sequence[str] = (),
@@ -67,21 +24,20 @@ def report(
     With `keep`, rows of the saved file with other values in that column stay, sorted by `order`.
     """
     header = list(rows[0])
-    if save and keep:
+    if keep and not quick:
         rows = [*rows, *_others(RESULTS / f"{name}.csv", header, {row[keep] for row in rows}, keep)]
         rows = sorted(rows, key=lambda row: list(order).index(row[keep]))
     lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
     lines += ["| " + " | ".join(_text(row[key]) for key in header) + " |" for row in rows]
     table = "\n".join(lines)
     print(f"\n{note}\n\n{table}\n" if note else f"\n{table}\n")
-    if not save:
+    if quick:
         return
-    RESULTS.mkdir(exist_ok=True)
     with (RESULTS / f"{name}.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, header)
         writer.writeheader()
         writer.writerows(rows)
-    (RESULTS / f"{name}.md").write_text(f"{note}\n\n{machine()}\n\n{table}\n")
+    save(name, [note, "", *describe(1), "", table], quick=False)
 
 
 def _others(path: Path, header: list[str], new: set[Any], keep: str) -> list[dict[str, Any]]:

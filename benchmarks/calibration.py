@@ -14,16 +14,14 @@ Usage: python benchmarks/calibration.py [--quick]
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import describe
+from _machine import describe, quick_parser, save
 from scipy.stats import kstest
 
 from fairpca import MomentMatchingPCA
@@ -38,7 +36,6 @@ from fairpca.metrics import (
 from fairpca.metrics.group_classifiers import mean_areas, unfitted_classifiers
 from fairpca.model_selection import FairnessTargetCV
 
-HERE = Path(__file__).parent
 N_PERMUTATIONS = 99
 KINDS = (
     "normal",
@@ -94,10 +91,10 @@ def alike(kind: str, n: int, rng: np.random.Generator) -> tuple[Any, Any, dict[s
     return Z, g, more
 
 
-def p_line(name: str, p: Any, randomised: Any, *more: str) -> str:
+def p_line(name: str, p: Any, randomized: Any, *more: str) -> str:
     """Return a row of a table of p-values."""
     p = np.asarray(p)
-    uniform = kstest(randomised, "uniform").pvalue
+    uniform = kstest(randomized, "uniform").pvalue
     return f"| {name} | {len(p)} | {np.mean(p <= 0.05):.3f} | {uniform:.2f} |" + "".join(
         f" {cell} |" for cell in more
     )
@@ -110,7 +107,7 @@ def permutation_tests(draws: int) -> Iterator[str]:
     yield f"60 rows, {N_PERMUTATIONS} permutations.\n"
     yield "| data | samples | p ≤ 0.05 | uniform: p of KS |\n|---|---|---|---|"
     for kind in KINDS:
-        p, randomised = [], []
+        p, randomized = [], []
         for _ in range(draws):
             Z, g, more = alike(kind, 60, rng)
             test = mmd_permutation_test(
@@ -120,8 +117,8 @@ def permutation_tests(draws: int) -> Iterator[str]:
             tie = 1e-6 * test.statistic + 1e-14
             larger, equal = np.sum(beyond > tie), np.sum(np.abs(beyond) <= tie)
             p.append(test.p_value)
-            randomised.append((larger + rng.random() * (1 + equal)) / (1 + N_PERMUTATIONS))
-        yield p_line(kind, p, randomised)
+            randomized.append((larger + rng.random() * (1 + equal)) / (1 + N_PERMUTATIONS))
+        yield p_line(kind, p, randomized)
 
 
 def leakage(draws: int) -> Iterator[str]:
@@ -150,10 +147,10 @@ def leakage(draws: int) -> Iterator[str]:
             areas.append(score.auc)
             beyond.append(score.auc - score.auc_sd > 0.5)
         # ties among areas of 60 rows are few but where the rows are tied
-        randomised = np.array(p) - rng.random(n) / (1 + N_PERMUTATIONS)
+        randomized = np.array(p) - rng.random(n) / (1 + N_PERMUTATIONS)
         error = np.std(areas) / np.sqrt(n)
         yield p_line(
-            f"{kind}, {classifier}", p, randomised, f"{np.mean(areas):.4f} ± {error:.4f}",
+            f"{kind}, {classifier}", p, randomized, f"{np.mean(areas):.4f} ± {error:.4f}",
             f"{np.mean(beyond):.2f}",
         )  # fmt: skip
 
@@ -233,8 +230,7 @@ def computed(part: tuple[Callable[..., Iterator[str]], tuple[Any, ...]]) -> list
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="toy sizes; writes nothing")
+    parser = quick_parser(__doc__)
     quick = parser.parse_args().quick
     parts = [
         (permutation_tests, (2 if quick else 400,)),
@@ -246,8 +242,7 @@ def main() -> None:
     with ProcessPoolExecutor(len(parts)) as pool:
         for found in pool.map(computed, parts):
             lines += found
-    if not quick:
-        (HERE / "results" / "calibration.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    save("calibration", lines, quick=quick)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
     python benchmarks/comparison_methods.py --quick      # all three, seconds; nothing written
 
 Writes ``benchmarks/results/comparison_methods_*.md``. Kernel mean matching: the authors' way is
-written down as published (the null space R of eᵀK, then the generalised eigenproblem RᵀKKR, RᵀKR),
+written down as published (the null space R of eᵀK, then the generalized eigenproblem RᵀKKR, RᵀKR),
 with LAPACK's dense solvers. Convex matching: the same program by cvxpy with SCS. Data: the first
 training split of the bundled tables, standardized. Times are CPU seconds on one thread; a peer runs
 in a process of its own, which ends at a limit of CPU seconds and of memory.
@@ -14,26 +14,23 @@ share of what the exact components keep.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import multiprocessing
 import resource
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.linalg
-from _machine import describe
+from _machine import describe, quick_parser, save
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 
 from fairpca.comparison import ConvexMatchingPCA, KernelMeanMatchingPCA
-from fairpca.experiments.papers.moment_tables import load_split
+from fairpca.experiments.papers.table_protocol import load_split
 
-OUT = Path(__file__).parent / "results"
 Array = NDArray[np.float64]
 N_COMPONENTS = 10
 PEER_SECONDS, PEER_GB = 120, 12
@@ -127,13 +124,13 @@ def landmarks(*, quick: bool) -> Iterator[str]:
 
 
 def modelled(X: Array, s: NDArray[np.bool_], delta: float) -> tuple[float, float]:
-    """Return the duality gap that the modelling library's answer has, and CPU seconds."""
+    """Return the duality gap that the modeling library's answer has, and CPU seconds."""
     model, seconds = fitted(ConvexMatchingPCA(2, delta=delta, solver="sdp"), X, s)
     return model.duality_gap_, seconds
 
 
 def convex(*, quick: bool) -> Iterator[str]:
-    """Compare the splitting with a modelling library on the same program."""
+    """Compare the splitting with a modeling library on the same program."""
     cases = [("german_credit", 8)]
     if not quick:
         cases = [("german_credit", p) for p in (10, 20, 59)] + [("adult", 102), ("compas", 402)]
@@ -165,9 +162,8 @@ PARTS = {"kernel": kernel, "landmarks": landmarks, "convex": convex}
 
 def main() -> None:
     """Run the parts asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = quick_parser(__doc__)
     parser.add_argument("part", nargs="*", help="kernel, landmarks, convex; all by default")
-    parser.add_argument("--quick", action="store_true", help="small sizes, nothing written")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     for name in arguments.part or PARTS:
@@ -175,8 +171,7 @@ def main() -> None:
         for line in PARTS[name](quick=arguments.quick):
             print(line, flush=True)
             text.append(line)
-            if not arguments.quick:
-                (OUT / f"comparison_methods_{name}.md").write_text("\n".join(text) + "\n")
+            save(f"comparison_methods_{name}", text, quick=arguments.quick)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ each other. Answers are compared with those of one machine.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -25,7 +24,7 @@ from pathlib import Path
 
 import dask
 import numpy as np
-from _machine import describe
+from _machine import describe, quick_parser, save
 from distributed import Client, LocalCluster
 
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
@@ -198,12 +197,11 @@ def report(
 
 def main() -> None:
     """Run the comparison."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a small run, to see that it works")
+    parser = quick_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=5)
-    options = parser.parse_args()
-    size = Size(2_000, 8, 200) if options.quick else Size(20_000, 16, 500)
-    repeats = 1 if options.quick else options.repeats
+    given = parser.parse_args()
+    size = Size(2_000, 8, 200) if given.quick else Size(20_000, 16, 500)
+    repeats = 1 if given.quick else given.repeats
     lines = ["# Dask on one and two workers", "", *describe(1)]
     # An idle worker may else take over a loaded block, with its rows, when there are few blocks.
     dask.config.set({"distributed.scheduler.work-stealing": False})
@@ -230,10 +228,7 @@ def main() -> None:
     for workers in clients:
         clients[workers].close()
         clusters[workers].close()
-    if not options.quick:
-        results = Path(__file__).parent / "results"
-        results.mkdir(exist_ok=True)
-        (results / "dask_scaling.md").write_text("\n".join([*lines, ""]))
+    save("dask_scaling", lines, quick=given.quick)
 
 
 if __name__ == "__main__":

@@ -10,22 +10,18 @@ for this size: 5.68 % (test part, 102 columns, k = 2) and "takes too long" (k = 
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import time
-from pathlib import Path
 
 import numpy as np
-from _machine import describe
+from _machine import describe, quick_parser, save
 from numpy.typing import NDArray
 
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA
 from fairpca.datasets.presets import prepare
 from fairpca.datasets.protocol import paper_split, standardize
 from fairpca.metrics import mmd_squared
-
-HERE = Path(__file__).parent
 
 
 def adult(*, quick: bool) -> tuple[NDArray[np.float64], ...]:
@@ -65,8 +61,7 @@ def line(
 
 def main() -> None:
     """Run and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
+    parser = quick_parser(__doc__)
     quick = parser.parse_args().quick
     data = adult(quick=quick)
     lines = [
@@ -82,8 +77,7 @@ def main() -> None:
     for k in (2,) if quick else (2, 10):
         lines.append(line(k, *data))
         print(lines[-1], flush=True)
-    if not quick:
-        (HERE / "results" / "distribution_adult.md").write_text("\n".join(lines) + "\n")
+    save("distribution_adult", lines, quick=quick)
 
 
 if __name__ == "__main__":

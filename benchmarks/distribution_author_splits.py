@@ -10,9 +10,7 @@ test part, σ from the training part's principal components as published. Reads
 
 from __future__ import annotations
 
-import argparse
 import csv
-import os
 import time
 import warnings
 from itertools import product
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import describe
+from _machine import SHARED, describe, quick_parser
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
@@ -28,7 +26,6 @@ from fairpca import DistributionMatchingPCA
 from fairpca.metrics import mmd_squared
 
 HERE = Path(__file__).parent
-SHARED = Path(os.environ.get("FAIRPCA_SHARED", HERE.parents[1] / "shared"))
 OUT = HERE / "results" / "distribution_author_splits"
 FIELDS = ("dataset", "k", "tol", "split", "ours_var", "ours_mmd", "ours_test_var", "ours_test_mmd",
           "theirs_var", "theirs_mmd", "theirs_test_var", "theirs_test_mmd",
@@ -136,8 +133,7 @@ def _line(key: tuple[str, int, float], rows: list[Row]) -> str:
 
 def main() -> None:
     """Run the sweep; results are written after every split."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="COMPAS, k=2, tol=1e-3, one split")
+    parser = quick_parser(__doc__)
     parser.add_argument("--splits", type=int, default=5)
     quick = (args := parser.parse_args()).quick
     plan = [

@@ -10,22 +10,18 @@ before a fit, so both are also timed on the distinct rows. One thread.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-from _machine import describe
+from _machine import describe, quick_parser, save
 from distribution_adult import adult
 from numpy.typing import NDArray
 
 from fairpca.solvers.distribution.gradient import KernelDiscrepancy, merge_equal_rows
 from fairpca.solvers.distribution.tiles import exponent_tiles
-
-HERE = Path(__file__).parent
 
 
 def products(Z: NDArray[np.float64], right: NDArray[np.float32]) -> None:
@@ -46,8 +42,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 def main() -> None:
     """Time both, interleaved."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
+    parser = quick_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=7)
     args = parser.parse_args()
     X, _, sex = adult(quick=args.quick)
@@ -75,8 +70,7 @@ def main() -> None:
             a, b = statistics.median(ours), statistics.median(theirs)
             lines.append(f"| {len(rows):,} ({what}) | {k} | {a:.3f} | {b:.3f} | {a / b:.2f} |")
             print(lines[-1], flush=True)
-    if not args.quick:
-        (HERE / "results" / "distribution_gradient.md").write_text("\n".join(lines) + "\n")
+    save("distribution_gradient", lines, quick=args.quick)
 
 
 if __name__ == "__main__":

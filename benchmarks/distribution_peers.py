@@ -22,20 +22,18 @@ peer's variance.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pymanopt
-from _machine import describe
+from _machine import SHARED, describe, quick_parser, save
 from numpy.typing import NDArray
 from pymanopt.manifolds import Stiefel
 from pymanopt.optimizers import ConjugateGradient, TrustRegions
@@ -48,8 +46,6 @@ from fairpca.solvers.distribution.local_search import maximize_variance
 from fairpca.solvers.distribution.problem import MatchingProblem
 from fairpca.solvers.distribution.repms import RepmsConstants
 
-HERE = Path(__file__).parent
-SHARED = Path(os.environ.get("FAIRPCA_SHARED", HERE.parents[1] / "shared"))
 Array = NDArray[np.float64]
 Answer = tuple[Any, Any]
 
@@ -206,8 +202,7 @@ def compare(
 
 def main() -> None:
     """Write the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="COMPAS, one split")
+    parser = quick_parser(__doc__)
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--limit", type=float, default=60.0, help="CPU seconds a peer may take")
     args = parser.parse_args()
@@ -233,8 +228,7 @@ def main() -> None:
     def note(line: str) -> None:
         lines.append(line)
         print(line, flush=True)
-        if not args.quick:
-            (HERE / "results" / "distribution_peers.md").write_text("\n".join(lines) + "\n")
+        save("distribution_peers", lines, quick=args.quick)
 
     cases = [("compas", 2, 1e-3), ("german", 2, 1e-3), ("adult", 2, 1e-3), ("german", 10, 1e-3),
              ("compas", 2, 1e-6), ("german", 2, 1e-6), ("german", 10, 1e-6)]  # fmt: skip

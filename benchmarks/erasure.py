@@ -10,16 +10,14 @@ relaxed projection, exact projection of its eigenvalues onto the Fantope; the be
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import describe
+from _machine import describe, quick_parser, save
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -30,7 +28,6 @@ from fairpca.datasets import load_adult, load_compas, load_german_credit
 from fairpca.metrics import attribute_leakage
 from fairpca.solvers.numerics.fantope import nearest_fantope_point
 
-HERE = Path(__file__).parent
 Array = NDArray[np.float64]
 RATE = 0.01  # of SGD; five times as much diverges on Adult, whose rare columns have large values
 LOADERS = {"german": load_german_credit, "compas": load_compas, "adult": load_adult}
@@ -129,14 +126,14 @@ def alternating_sgd(X: Array, codes: NDArray[Any], m: int, steps: int, seed: int
 
 
 def adversary(X: Array, codes: NDArray[Any], U: Array) -> tuple[float, float]:
-    """Return loss (weight decay 0.01) and balanced accuracy of a reader of what is left."""
+    """Return loss (weight decay 0.01) and balanced accuracy of a classifier of what is left."""
     rest = X - (X @ U) @ U.T
     share = 1 / np.bincount(codes)[codes] / (codes.max() + 1)
-    reader = LogisticRegression(C=100.0, solver="newton-cholesky", max_iter=500, tol=1e-8)
-    reader.fit(rest, codes, sample_weight=share)
-    chosen = reader.predict_proba(rest)[np.arange(len(codes)), codes]
-    loss = -float(share @ np.log(chosen)) + 0.005 * float(np.sum(reader.coef_**2))
-    return loss, float(share @ (reader.predict(rest) == codes))
+    classifier = LogisticRegression(C=100.0, solver="newton-cholesky", max_iter=500, tol=1e-8)
+    classifier.fit(rest, codes, sample_weight=share)
+    chosen = classifier.predict_proba(rest)[np.arange(len(codes)), codes]
+    loss = -float(share @ np.log(chosen)) + 0.005 * float(np.sum(classifier.coef_**2))
+    return loss, float(share @ (classifier.predict(rest) == codes))
 
 
 def rlace_lines(names: list[str], steps: int) -> list[str]:
@@ -191,7 +188,7 @@ def leakage_lines(name: str, k: int) -> list[str]:
     lines = [
         "",
         f"{name}, {X.shape[0]:,} × {X.shape[1]}, k = {k}: seconds to fit, directions removed, "
-        f"variance kept, and held-out AUC of readers (three folds of {len(shown):,} rows).",
+        f"variance kept, and held-out AUC of classifiers (three folds of {len(shown):,} rows).",
         "",
         "| method | s | removed | %Var | linear | kernel | boosted trees |",
         "|---|---|---|---|---|---|---|",
@@ -209,8 +206,7 @@ def leakage_lines(name: str, k: int) -> list[str]:
 
 def main() -> None:
     """Write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="German credit only; writes nothing")
+    parser = quick_parser(__doc__)
     quick = parser.parse_args().quick
     names = ["german"] if quick else list(LOADERS)
     lines = ["# Linear concept erasure", "", *describe(1)]
@@ -219,8 +215,7 @@ def main() -> None:
     for k in (2, 10):
         lines += leakage_lines("german" if quick else "adult", k)
     print("\n".join(lines))
-    if not quick:
-        (HERE / "results" / "erasure.md").write_text("\n".join(lines) + "\n")
+    save("erasure", lines, quick=quick)
 
 
 if __name__ == "__main__":

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import statistics
-import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
-from _machine import describe, elsewhere, peak_memory
+from _machine import SHARED, describe, elsewhere, interleaved, peak_memory, quick_parser, save
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
@@ -27,8 +24,6 @@ from threadpoolctl import threadpool_limits
 from fairpca import MomentMatchingPCA
 from fairpca.experiments.papers.faces import load_images
 
-HERE = Path(__file__).parent
-SHARED = Path(os.environ.get("FAIRPCA_SHARED", HERE.parents[1] / "shared"))
 Fit = Callable[[NDArray[np.float64], NDArray[np.int64]], Any]
 
 FITS: dict[str, Fit] = {
@@ -55,21 +50,9 @@ def faces(*, quick: bool) -> tuple[NDArray[np.float64], NDArray[np.int64], str]:
     return X, glasses, "random rows of that shape (the faces are not at hand)"
 
 
-def seconds(X: NDArray[np.float64], s: NDArray[np.int64], repeats: int) -> dict[str, float]:
-    """Return the median time of each fit, interleaved."""
-    taken: dict[str, list[float]] = {name: [] for name in FITS}
-    for _ in range(repeats):
-        for name, fit in FITS.items():
-            start = time.perf_counter()
-            fit(X, s)
-            taken[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in taken.items()}
-
-
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a toy size; nothing is written")
+    parser = quick_parser(__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--memory-of", metavar="FIT", help=argparse.SUPPRESS)
@@ -80,7 +63,8 @@ def main() -> None:
             FITS[arguments.memory_of](X[:50], s[:50])  # libraries are loaded
             print(json.dumps(peak_memory(lambda: FITS[arguments.memory_of](X, s))))
             return
-        taken = seconds(X, s, 1 if arguments.quick else arguments.repeats)
+        calls = {name: partial(fit, X, s) for name, fit in FITS.items()}
+        taken = interleaved(calls, 1 if arguments.quick else arguments.repeats)
     flags = ["--threads", str(arguments.threads), *(["--quick"] if arguments.quick else [])]
     lines = [f"# Wide data: {X.shape[0]} × {X.shape[1]}", "", f"- {source}"]
     lines += [*describe(arguments.threads), "", "| fit | median s | peak above the data, MiB |"]
@@ -88,10 +72,8 @@ def main() -> None:
     for name, value in taken.items():
         above = elsewhere(__file__, "--memory-of", name, *flags)
         lines.append(f"| {name} | {value:.3f} | {above / 2**20:.0f} |")
-    text = "\n".join([*lines, ""])
-    print(text)
-    if not arguments.quick:
-        (HERE / "results" / "faces.md").write_text(text, encoding="utf-8")
+    print("\n".join(lines))
+    save("faces", lines, quick=arguments.quick)
 
 
 if __name__ == "__main__":

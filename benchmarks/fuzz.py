@@ -14,24 +14,20 @@ nothing. Anything else is a fault: it is printed with its seed, and the exit cod
 
 from __future__ import annotations
 
-import argparse
 import collections
 import sys
 import time
-from pathlib import Path
 
 from _fuzz_cases import draw
 from _fuzz_oracles import faults
-
-RESULTS = Path(__file__).parent / "results"
+from _machine import quick_parser, save
 
 
 def main() -> None:
     """Run the cases and print what came of them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = quick_parser(__doc__.splitlines()[0])
     parser.add_argument("--fits", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="300 fits")
     parser.add_argument("--only", type=int, help="one seed, in words")
     arguments = parser.parse_args()
     if arguments.only is not None:
@@ -58,8 +54,7 @@ def main() -> None:
     lines.append(f"\n{n_fits} fits from seed {arguments.seed}, {n_faults} with a fault.")
     print("\n".join(lines))
     print(f"{time.process_time() - start:.0f} s of processor time")
-    if not arguments.quick:
-        (RESULTS / "fuzz.md").write_text("# Random fits\n\n" + "\n".join(lines) + "\n")
+    save("fuzz", ["# Random fits", "", *lines], quick=arguments.quick)
     sys.exit(1 if n_faults else 0)
 
 

@@ -9,7 +9,6 @@ and more, and is left out where that exceeds the memory that is free.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 import tracemalloc
@@ -17,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from _machine import quick_parser
 from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_info
 
@@ -124,8 +124,7 @@ def permutations(n: int, n_permutations: int) -> None:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="toy sizes")
+    parser = quick_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     sizes = (300, 600) if arguments.quick else SIZES

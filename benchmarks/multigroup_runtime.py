@@ -10,14 +10,14 @@ eight components, whose own solver is timed likewise ("subspace", "fit").
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from pathlib import Path
 
 import numpy as np
-from _multigroup_common import machine, report, timed
+from _machine import describe, quick_parser, timed
+from _multigroup_common import report
 
-from fairpca.experiments.framework.published import published_cells
+from fairpca.experiments.framework.cells import published_cells
 from fairpca.experiments.framework.store import Store, default_cache, default_data
 from fairpca.experiments.papers.multigroup_data import DATASETS, Table, load_table
 from fairpca.experiments.papers.multigroup_tables import RANK, seconds
@@ -91,29 +91,28 @@ def ratio(theirs: float | None, ours: float) -> float | str:
 def main() -> None:
     """Run and save; with some data sets only, the others' rows are kept from the last run."""
     warnings.simplefilter("ignore")
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = quick_parser(__doc__)
     parser.add_argument("--data", nargs="*", choices=SETS, default=SETS, help="data sets")
     parser.add_argument("--repeats", type=int, default=40, help="timings to take the least of")
-    parser.add_argument("--quick", action="store_true", help="little, and nothing saved")
-    options = parser.parse_args()
-    print(machine())
+    given = parser.parse_args()
+    print(*describe(1), sep="\n")
     store = Store(Path(default_cache()), default_data())
-    if not options.quick:  # the modelling library is imported with the first program
+    if not given.quick:  # the modeling library is imported with the first program
         sdp_subspace(np.array([np.diag([2.0, 1.0, 0.0]), np.diag([0.0, 1.0, 2.0])]), 1)
-    names = ["german_credit"] if options.quick else options.data
+    names = ["german_credit"] if given.quick else given.data
     rows = [
         measure(
             name,
             load_table(name, store),
-            2 if options.quick else options.repeats,
-            sdp=not options.quick,
+            2 if given.quick else given.repeats,
+            sdp=not given.quick,
         )
         for name in names
     ]
     report(
         "multigroup_runtime",
         rows,
-        save=not options.quick,
+        quick=given.quick,
         note=(__doc__ or "").strip(),
         keep=None if len(names) == len(SETS) else "data",
         order=SETS,

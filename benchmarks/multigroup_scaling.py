@@ -8,7 +8,8 @@ vectors 2 … 8 over the first's.
 from __future__ import annotations
 
 import numpy as np
-from _multigroup_common import arguments, machine, report, timed
+from _machine import describe, quick_parser, timed
+from _multigroup_common import report
 
 from fairpca.solvers.balance.multigroup import multigroup_vectors
 
@@ -52,14 +53,16 @@ def measure(d: int, n_groups: int, repeats: int) -> dict[str, object]:
 
 def main() -> None:
     """Run and save."""
-    options = arguments(__doc__ or "")
-    print(machine())
-    sizes = [(20, 2), (20, 3)] if options.quick else []
+    parser = quick_parser(__doc__)
+    parser.add_argument("--repeats", type=int, default=7, help="timings to take the least of")
+    given = parser.parse_args()
+    print(*describe(1), sep="\n")
+    sizes = [(20, 2), (20, 3)] if given.quick else []
     sizes = sizes or [(d, 2) for d in (50, 100, 200, 500, 1000, 2000)] + [
         (100, g) for g in (3, 4, 5, 6, 8, 10)
     ]
-    rows = [measure(d, g, options.repeats) for d, g in sizes]
-    report("multigroup_scaling", rows, save=not options.quick, note=(__doc__ or "").strip())
+    rows = [measure(d, g, given.repeats) for d, g in sizes]
+    report("multigroup_scaling", rows, quick=given.quick, note=(__doc__ or "").strip())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ Runs ``fairpca reproduce all --quick`` as a user would, once with one process an
 
 from __future__ import annotations
 
-import argparse
 import csv
 import os
 import subprocess
@@ -17,9 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from _machine import describe
-
-OUT = Path(__file__).parent / "results" / "reproduce_quick.md"
+from _machine import describe, quick_parser, save
 
 
 def run(name: str, jobs: int, folder: Path) -> tuple[float, float]:
@@ -46,8 +43,7 @@ def n_rows(folder: Path) -> int:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one experiment; nothing is written")
+    parser = quick_parser(__doc__.splitlines()[0])
     arguments = parser.parse_args()
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = "1"
@@ -62,10 +58,8 @@ def main() -> None:
             wall, used = run(name, jobs, folder)
             n = len(list((folder / "out").glob("*.json")))
             lines.append(f"| {jobs} | {n} | {n_rows(folder):,} | {wall:.0f} | {used:.0f} |")
-    text = "\n".join([*lines, ""])
-    print(text)
-    if not arguments.quick:
-        OUT.write_text(text, encoding="utf-8")
+    print("\n".join(lines))
+    save("reproduce_quick", lines, quick=arguments.quick)
 
 
 if __name__ == "__main__":

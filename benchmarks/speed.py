@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
-from _machine import describe, elsewhere, peak_memory
+from _machine import describe, elsewhere, interleaved, peak_memory, quick_parser, save
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
@@ -28,7 +26,6 @@ from fairpca import MomentMatchingPCA
 from fairpca.datasets.presets import prepare
 from fairpca.datasets.protocol import paper_split, standardize
 
-RESULTS = Path(__file__).parent / "results"
 K = 10
 SMALL = 10**7  # entries; smaller data are timed more often
 Data = tuple[NDArray[np.float64], NDArray[np.bool_]]
@@ -83,21 +80,6 @@ FITS = {
 }
 
 
-def times(data: Data, repeats: int, threads: int) -> dict[str, float]:
-    """Return the median seconds of each fit, interleaved, in a new order each round."""
-    taken: dict[str, list[float]] = {name: [] for name in FITS}
-    rng = np.random.default_rng(0)
-    with threadpool_limits(threads):
-        for fit in FITS.values():
-            fit(*data)  # warm
-        for _ in range(repeats):
-            for name in rng.permutation(list(FITS)):
-                start = time.perf_counter()
-                FITS[name](*data)
-                taken[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in taken.items()}
-
-
 def peak_above_data(make: Callable[[], Data], name: str, threads: int) -> int:
     """Return the bytes that one fit needs at most, above X."""
     X, s = make()
@@ -106,7 +88,7 @@ def peak_above_data(make: Callable[[], Data], name: str, threads: int) -> int:
         return peak_memory(lambda: FITS[name](X, s))
 
 
-def report(sizes: Mapping[str, Callable[[], Data]], arguments: argparse.Namespace) -> str:
+def report(sizes: Mapping[str, Callable[[], Data]], arguments: argparse.Namespace) -> list[str]:
     """Measure everything and lay it out."""
     flags = ["--threads", str(arguments.threads), *(["--quick"] if arguments.quick else [])]
     lines = ["# Speed of moment matching", "", *describe(arguments.threads), ""]
@@ -115,10 +97,12 @@ def report(sizes: Mapping[str, Callable[[], Data]], arguments: argparse.Namespac
     for size, make in sizes.items():
         data = make()
         repeats = arguments.repeats * (1 if data[0].size > SMALL else 5)
-        seconds = times(data, repeats, arguments.threads)
+        calls = {name: partial(fit, *data) for name, fit in FITS.items()}
+        with threadpool_limits(arguments.threads):
+            seconds = interleaved(calls, repeats)
         fastest = min(seconds[peer] for peer in PEERS)
         square = 8 * data[0].shape[1] ** 2
-        del data
+        del data, calls
         for name, value in seconds.items():
             peak = elsewhere(__file__, "--memory-of", size, name, *flags)
             lines.append(
@@ -126,13 +110,12 @@ def report(sizes: Mapping[str, Callable[[], Data]], arguments: argparse.Namespac
                 f"{peak / square:.1f} ({peak / 2**20:.0f} MiB) |"
             )
             print(lines[-1], flush=True)
-    return "\n".join([*lines, ""])
+    return lines
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="toy sizes; nothing is written")
+    parser = quick_parser(__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--memory-of", nargs=2, metavar=("SIZE", "FIT"), help=argparse.SUPPRESS)
@@ -144,11 +127,8 @@ def main() -> None:
         return
     if arguments.quick:
         arguments.repeats = 2
-    text = report(sizes, arguments)
-    if not arguments.quick:
-        path = RESULTS / f"speed_{arguments.threads}_threads.md"
-        path.write_text(text, encoding="utf-8")
-        print("written:", path)
+    lines = report(sizes, arguments)
+    save(f"speed_{arguments.threads}_threads", lines, quick=arguments.quick)
 
 
 if __name__ == "__main__":

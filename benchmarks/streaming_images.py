@@ -24,12 +24,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.fft
-from _machine import describe, peak_memory
+from _machine import describe, peak_memory, quick_parser, save
 from numpy.typing import NDArray
 from sklearn.decomposition import IncrementalPCA
 from threadpoolctl import threadpool_limits
@@ -205,8 +204,8 @@ def apart(*arguments: Any) -> dict[str, float]:
 
 def main() -> None:
     """Choose a size, run, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for flag in ("--quick", "--full", "--peer"):
+    parser = quick_parser(__doc__.splitlines()[0])
+    for flag in ("--full", "--peer"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--k", type=int, help="components, in place of the size's own")
     parser.add_argument("--block", type=int, help="rows of a block, likewise")
@@ -230,13 +229,10 @@ def main() -> None:
         if a.full:
             k, block = 1000, 32_000
         lines += power_table(a.k or k, a.block or block, chunk, shape, a.threads)
-    text = "\n".join(["# Image-sized streams", "", *lines, ""])
-    print(text)
-    if not a.quick:
-        results = Path(__file__).parent / "results"
-        results.mkdir(exist_ok=True)
-        name = "peer" if a.peer else "full" if a.full else "images"
-        (results / f"streaming_{name}.md").write_text(text)
+    lines = ["# Image-sized streams", "", *lines]
+    print("\n".join(lines))
+    name = "peer" if a.peer else "full" if a.full else "images"
+    save(f"streaming_{name}", lines, quick=a.quick)
 
 
 def power_table(k: int, block: int, chunk: int, shape: tuple[int, int], threads: int) -> list[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from _machine import describe, peak_memory
+from _machine import describe, peak_memory, quick_parser, save
 from threadpoolctl import threadpool_limits
 
 from fairpca import StreamingMomentMatchingPCA
@@ -71,8 +71,7 @@ def measured(path: str, prefetch: int) -> dict[str, float]:
 
 def main() -> None:
     """Write the file, fit with and without reading ahead, print and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser = quick_parser(__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--folder", default=tempfile.gettempdir())
     parser.add_argument("--threads", type=int, default=1)
@@ -97,11 +96,9 @@ def main() -> None:
         results[prefetch] = json.loads(done.stdout.splitlines()[-1])
     lines += ["| | one after the other | reading ahead |", "|---|---|---|"]
     lines += [f"| {k} | {results[0][k]:,.4g} | {results[2][k]:,.4g} |" for k in results[0]]
-    text = "\n".join([*lines, ""])
-    print(text)
+    print("\n".join(lines))
     path.unlink()
-    if not a.quick:
-        (Path(__file__).parent / "results" / "streaming_parquet.md").write_text(text)
+    save("streaming_parquet", lines, quick=a.quick)
 
 
 if __name__ == "__main__":

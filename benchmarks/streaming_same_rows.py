@@ -11,13 +11,11 @@ of NumPy, with no checks and no variances; its time is the unit. Writes
 
 from __future__ import annotations
 
-import argparse
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import describe
+from _machine import describe, quick_parser, save
 from threadpoolctl import threadpool_limits
 
 from fairpca import StreamingMomentMatchingPCA
@@ -59,8 +57,7 @@ def streamed(X: Any, a: Any, batch: int, **options: Any) -> Any:
 
 def main() -> None:
     """Run all, print and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser = quick_parser(__doc__.splitlines()[0])
     parser.add_argument("--alpha", type=float, default=1.0, help="decay of the spectra")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
@@ -112,12 +109,9 @@ def main() -> None:
     for name, values in found.items():
         f, o, s = np.median(values, axis=0)
         lines.append(f"| {name} | {f:.4f} | {o:.5f} | {s:.3f} | {s / unit:.1f} |")
-    text = "\n".join(["# One pass over the same rows", "", *lines, ""])
-    print(text)
-    if not arguments.quick:
-        results = Path(__file__).parent / "results"
-        results.mkdir(exist_ok=True)
-        (results / "streaming_same_rows.md").write_text(text)
+    lines = ["# One pass over the same rows", "", *lines]
+    print("\n".join(lines))
+    save("streaming_same_rows", lines, quick=arguments.quick)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from fairpca import MomentMatchingPCA
 from fairpca.datasets import load_adult, load_german_credit
 
-COLOURS = ("#0072b2", "#e69f00")
+COLORS = ("#0072b2", "#e69f00")
 rng = np.random.default_rng(0)
 figure, axes = plt.subplots(2, 2, figsize=(9, 8), layout="constrained")
 for row, people in zip(axes, (load_german_credit(), load_adult()), strict=True):
@@ -28,11 +28,11 @@ for row, people in zip(axes, (load_german_credit(), load_adult()), strict=True):
     }
     for axis, (name, model) in zip(row, fitted.items(), strict=True):
         Z = model.transform(X)
-        for group, colour in zip(np.unique(groups), COLOURS, strict=True):
+        for group, color in zip(np.unique(groups), COLORS, strict=True):
             mine = shown[groups[shown] == group]
-            axis.scatter(Z[mine, 0], Z[mine, 1], s=6, alpha=0.4, color=colour, lw=0, label=group)
+            axis.scatter(Z[mine, 0], Z[mine, 1], s=6, alpha=0.4, color=color, lw=0, label=group)
             mean = Z[groups == group].mean(axis=0)
-            axis.scatter(*mean, s=150, marker="X", color=colour, edgecolor="black")
+            axis.scatter(*mean, s=150, marker="X", color=color, edgecolor="black")
         share = 100 * model.explained_variance_ratio_.sum()
         axis.set(xlabel="component 1", ylabel="component 2")
         axis.set_title(f"{name}: {share:.1f} % of the variance")

@@ -39,13 +39,13 @@ print(f"chosen: {search.best_params_}; the target is met: {search.target_met_}")
 results = search.cv_results_
 met = results["meets_target"]
 figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
-for chosen, colour, label in ((met, "#0072b2", "meets the target"), (~met, "#999999", "does not")):
+for chosen, color, label in ((met, "#0072b2", "meets the target"), (~met, "#999999", "does not")):
     axis.errorbar(
         100 * results["mean_test_variance"][chosen],
         results["mean_test_unfairness"][chosen],
         yerr=results["se_test_unfairness"][chosen],
         fmt="o",
-        color=colour,
+        color=color,
         capsize=3,
         label=label,
     )

@@ -35,9 +35,9 @@ for axis, (name, model) in zip(axes, models.items(), strict=True):
     distance = mmd_squared(Z, group, bandwidth=fair.bandwidth_)
     if Z.shape[1] == 1:
         Z = np.column_stack([Z, rng.normal(scale=0.02, size=len(Z))])
-    for label, colour, marker in (("cloud", "#0072b2", "o"), ("clusters", "#d55e00", "x")):
+    for label, color, marker in (("cloud", "#0072b2", "o"), ("clusters", "#d55e00", "x")):
         rows = group == label
-        axis.scatter(Z[rows, 0], Z[rows, 1], s=14, c=colour, marker=marker, label=label, alpha=0.7)
+        axis.scatter(Z[rows, 0], Z[rows, 1], s=14, c=color, marker=marker, label=label, alpha=0.7)
     kept = 100 * model.explained_variance_ratio_.sum()
     axis.set_title(f"{name}\n{kept:.0f} % of the variance, MMD² {distance:.4f}", fontsize=10)
 axes[0].legend()

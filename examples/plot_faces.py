@@ -113,7 +113,7 @@ gap = np.linalg.norm(Z[glasses].mean(axis=0) - Z[~glasses].mean(axis=0))
 before = np.linalg.norm(
     (plain.transform(X[glasses]).mean(axis=0)) - plain.transform(X[~glasses]).mean(axis=0)
 )
-print(f"distance between the groups' means: PCA {before:.0f}, fair PCA {gap:.1e} grey levels")
+print(f"distance between the groups' means: PCA {before:.0f}, fair PCA {gap:.1e} gray levels")
 print(f"largest cosine with an unfair direction: {fair.constraint_violation_:.1e}")
 print(
     "variance kept: "

@@ -1,9 +1,9 @@
 """
-Erased for whom? Linear and non-linear readers
-==============================================
+Erased for whom? Linear and non-linear classifiers
+==================================================
 
-LEACE, RLACE and INLP hide a group from linear readers. Here readers of three kinds try to tell men
-from women in Adult, before and after: each is trained on some rows and tested on others.
+LEACE, RLACE and INLP hide a group from linear classifiers. Here classifiers of three kinds try to
+tell men from women in Adult, before and after: each is trained on some rows and tested on others.
 """
 
 import matplotlib.pyplot as plt
@@ -26,28 +26,29 @@ models = {
     "RLACE": RLACE(8),
     "INLP": INLP(8),
 }
-readers = {"linear": "linear", "rbf": "kernel", "boosted_trees": "boosted trees"}
+classifiers = {"linear": "linear", "rbf": "kernel", "boosted_trees": "boosted trees"}
 
 scores, titles = {}, {}
 for name, model in models.items():
     Z = model.fit(X, sensitive_features=group).transform(X[shown])
     (found,) = attribute_leakage(Z, group[shown], cv=3, random_state=0).values()
-    scores[name] = [found[reader].auc for reader in readers]
+    scores[name] = [found[kind].auc for kind in classifiers]
     share = 100 * model.explained_variance_ratio_.sum()
     titles[name] = f"{name}\n{len(model.unfair_subspace_)} removed, {share:.0f} %"
 
 figure, axis = plt.subplots(figsize=(9, 4.5), layout="constrained")
 place = np.arange(len(models))
-for i, label in enumerate(readers.values()):
+for i, label in enumerate(classifiers.values()):
     heights = [scores[name][i] for name in models]
     axis.bar(place + 0.27 * (i - 1), heights, 0.25, label=label)
 axis.axhline(0.5, color="black", lw=1, ls="--")
 axis.set(ylim=(0.35, 1), ylabel="held-out AUC (chance 0.5)")
 axis.set_xticks(place, [titles[name] for name in models])
-axis.legend(title="reader")
+axis.legend(title="classifier")
 plt.show()
 
 # %%
-# Below each name stand the directions removed and the share of the variance kept. The linear reader
-# is at chance after all four. The others are not: equal means do not make equal distributions. INLP
-# leaves them least because it takes most away, and LEACE most because it changes the rows least.
+# Below each name: the directions removed and the share of the variance kept. The linear classifier
+# is at chance after all four methods. The others are not: equal means do not make equal
+# distributions. INLP leaves them least because it takes most away, and LEACE leaves them most
+# because it changes the rows least.

@@ -23,7 +23,7 @@ RANKS = range(1, 9)
 
 
 def prepared(frame, sensitive):
-    """One-hot and standardise; the sensitive column is no feature."""
+    """One-hot and standardize; the sensitive column is no feature."""
     features = pd.get_dummies(frame.drop(columns=sensitive), dtype=float)
     return StandardScaler().fit_transform(features.loc[:, features.std() > 0]), frame[sensitive[0]]
 

@@ -17,8 +17,8 @@ from fairpca import MomentMatchingPCA
 from fairpca.comparison import ConvexMatchingPCA, CovarianceMatchingPCA, KernelMeanMatchingPCA
 from fairpca.estimators.comparison import kernel_mean_matching as kernel_module
 from fairpca.estimators.families import kernel_map
-from fairpca.experiments.framework.published import published_cells
-from fairpca.experiments.papers import moment_tables
+from fairpca.experiments.framework.cells import published_cells
+from fairpca.experiments.papers import table_protocol
 from fairpca.metrics import (
     downstream_published_train_on_test,
     explained_variance_ratio,
@@ -518,7 +518,7 @@ def parts_of_german_credit():
     """The paper's splits, each with the principal components' kernel widths for k = 2 and 10."""
     found = []
     for number in range(10):
-        split = moment_tables.load_split("german_credit", number)
+        split = table_protocol.load_split("german_credit", number)
         sigmas = {}
         for k in (2, 10):
             pca = MomentMatchingPCA(k, match_mean=False).fit_transform(split.train.X)

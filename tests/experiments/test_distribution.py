@@ -5,9 +5,9 @@ import pytest
 
 from fairpca.experiments import Store, find_experiment
 from fairpca.experiments.framework.figures import biplot, boxes
-from fairpca.experiments.papers.author_splits import author_split, feature_names
 from fairpca.experiments.papers.distribution_figures import cloud_and_clusters, growing_normals
 from fairpca.experiments.papers.distribution_tables import compute_biplot, compute_communality
+from fairpca.experiments.papers.table_protocol import author_split, feature_names
 
 
 def test_cloud_and_clusters_agree_in_moments_and_not_in_distribution():

@@ -8,9 +8,9 @@ import pytest
 
 from fairpca import MomentMatchingPCA
 from fairpca.experiments import Cell, Store, find_experiment
-from fairpca.experiments.framework.published import published_cells
-from fairpca.experiments.papers import moment_tables as tables
-from fairpca.experiments.papers.moment_methods import KERNEL, apply_fitted, fit_method
+from fairpca.experiments.framework.cells import published_cells
+from fairpca.experiments.papers import table_protocol as tables
+from fairpca.experiments.papers.table_methods import KERNEL, apply_fitted, fit_method
 from fairpca.metrics import explained_variance_ratio, median_bandwidth, mmd_squared
 
 DATASETS = {"german_credit": "4", "compas": "3"}
@@ -36,9 +36,10 @@ def means(dataset, function):
     for i in range(tables.N_SPLITS):
         split = tables.load_split(dataset, i)
         for k in tables.COMPONENTS:
-            sigma = median_bandwidth(represent(split, "PCA", k).train)
-            for method in ("PCA", *(f"Ours (offline, {m})" for m in METHODS[dataset])):
-                representation = represent(split, method, k)
+            methods = ("PCA", *(f"Ours (offline, {m})" for m in METHODS[dataset]))
+            found = {method: represent(split, method, k) for method in methods}
+            sigma = median_bandwidth(found["PCA"].train)
+            for method, representation in found.items():
                 values = function(split, representation, sigma)
                 collected.setdefault((k, method), []).append(values)
     return {

@@ -10,7 +10,7 @@ pytest.importorskip("plotly")
 
 from fairpca import MultigroupPCA
 from fairpca.experiments import Store, find_experiment
-from fairpca.experiments.framework.published import published_cells
+from fairpca.experiments.framework.cells import published_cells
 from fairpca.experiments.papers.multigroup_data import load_table
 from fairpca.experiments.papers.multigroup_tables import seconds
 

@@ -23,8 +23,8 @@ from fairpca.experiments import (
     published_cells,
     reproduce,
 )
+from fairpca.experiments.framework.cells import compare_cells
 from fairpca.experiments.framework.output import cell_texts, summary, write_outcome
-from fairpca.experiments.framework.printed_cells import compare_cells
 from fairpca.experiments.framework.store import default_data
 
 

@@ -13,12 +13,12 @@ import fairpca
 import fairpca.comparison
 from fairpca.experiments import Experiment, PublishedCell, Store, reproduce
 from fairpca.experiments.framework import registry
+from fairpca.experiments.framework.cells import compare_cells
 from fairpca.experiments.framework.output import write_outcome
-from fairpca.experiments.framework.printed_cells import compare_cells
 from fairpca.experiments.framework.registry import find_experiment
 from fairpca.experiments.framework.results_page import read_outcomes, results_page
 from fairpca.experiments.papers.levels import code_of, levels_page
-from fairpca.experiments.papers.moment_methods import method_names
+from fairpca.experiments.papers.table_methods import method_names
 
 VALUES = {  # %Var, MMD², leakage, seconds of a fit
     "PCA": (20.0, 0.2, 0.95, 0.1),

@@ -1,4 +1,4 @@
-"""Settings fitted to the training rows of one fold and judged on the others."""
+"""Settings fitted to the training rows of each fold and judged on the others."""
 
 from __future__ import annotations
 
@@ -7,44 +7,27 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils.parallel import Parallel, delayed
 
-from fairpca.data.groups import Groups
-from fairpca.data.labels import label_key
 from fairpca.estimators.same_rows import SameRows
-from fairpca.metrics import explained_variance_ratio
-from fairpca.model_selection.held_out import Judging, Ruler
+from fairpca.model_selection.candidates import Step, by_preprocessing
+from fairpca.model_selection.held_out import FoldMeasures, Judging
 from fairpca.model_selection.sample import Rows, Sample
-from fairpca.model_selection.targets import TargetMeasure, Terms
+from fairpca.model_selection.targets import Terms
 
-__all__ = ["FoldTask", "Outcome", "judge_fold"]
-
-_NO_VARIANCE = 1e-12
-"""A share of the variance that is rounding error."""
+__all__ = ["Outcome", "judge_settings"]
 
 
-@dataclass(frozen=True, eq=False)
-class FoldTask:
-    """One fold, one preprocessing, and the settings of the last step to be judged after it.
+class _FoldTask(NamedTuple):
+    """One fold, the unfitted steps in front, and the last steps to be judged after them."""
 
-    Parameters
-    ----------
-    front : Pipeline or None
-        The steps before the last one, unfitted.
-    settings : sequence of (int, str, estimator)
-        Position in the grid, name of the last step, and that step, unfitted.
-    train, test : ndarray of int
-    fold : int
-        The fold's number.
-    """
-
-    front: Any
-    settings: Sequence[tuple[int, str, Any]]
+    front: Pipeline | None
+    last_steps: Sequence[Step]
     train: Rows
     test: Rows
     fold: int
@@ -52,45 +35,57 @@ class FoldTask:
 
 @dataclass(eq=False)
 class Outcome:
-    """What became of one setting in one fold.
+    """What became of one setting in one fold; numbers are NaN where they could not be had.
 
-    Parameters
-    ----------
-    setting, fold : int
-    kept, unfairness : float
-        NaN where they could not be had.
-    terms : mapping of hashable to float
-        What `unfairness` is the largest of.
-    fit_seconds, score_seconds : float
-    problem : str
-        Why it could not be fitted.
-    unmeasured : str
-        Why unfairness is undefined.
-    told : list of str
-        Warnings on the way.
+    `problem` says why the setting could not be fitted, `unmeasured` why unfairness is undefined;
+    `warned` holds the warnings on the way.
     """
 
     setting: int
     fold: int
     kept: float = np.nan
-    unfairness: float = np.nan
+    terms: Terms = field(default_factory=dict)
     fit_seconds: float = np.nan
     score_seconds: float = np.nan
     problem: str = ""
     unmeasured: str = ""
-    told: list[str] = field(default_factory=list)
-    terms: Terms = field(default_factory=dict)
+    warned: list[str] = field(default_factory=list)
+
+    @property
+    def unfairness(self) -> float:
+        """The largest term; NaN if any is."""
+        return float(np.max(list(self.terms.values()))) if self.terms else np.nan
 
 
-def judge_fold(task: FoldTask, sample: Sample, how: Judging) -> list[Outcome]:
+def judge_settings(
+    estimator: Any,
+    settings: Sequence[Mapping[str, Any]],
+    splits: Sequence[tuple[Rows, Rows]],
+    sample: Sample,
+    how: Judging,
+    n_jobs: int | None,
+) -> list[list[Outcome]]:
+    """Return outcomes by setting and fold. Equal preprocessing is fitted once a fold."""
+    tasks = [
+        _FoldTask(front, last_steps, train, test, fold)
+        for fold, (train, test) in enumerate(splits)
+        for front, last_steps in by_preprocessing(estimator, settings)
+    ]
+    judged = Parallel(n_jobs=n_jobs)(delayed(_judge_fold)(task, sample, how) for task in tasks)
+    outcomes = sorted((o for part in judged for o in part), key=lambda o: (o.setting, o.fold))
+    width = len(splits)
+    return [outcomes[i * width : (i + 1) * width] for i in range(len(settings))]
+
+
+def _judge_fold(task: _FoldTask, sample: Sample, how: Judging) -> list[Outcome]:
     """Fit every setting of a task to its training rows, and judge it on the others."""
     train, test = sample.take(task.train), sample.take(task.test)
-    outcomes = {i: Outcome(i, task.fold) for i, _, _ in task.settings}
-    front, told = None, list[str]()
+    outcomes = {step.setting: Outcome(step.setting, task.fold) for step in task.last_steps}
+    front, warned = None, list[str]()
     X_train, X_test = train.X, test.X
     if task.front is not None:
         try:
-            with _collected(told):
+            with _collected(warned):
                 front = clone(task.front)
                 X_train = front.fit_transform(X_train, train.y, **train.metadata(how.front_takes))
                 X_test = front.transform(X_test)
@@ -99,103 +94,43 @@ def judge_fold(task: FoldTask, sample: Sample, how: Judging) -> list[Outcome]:
                 outcome.problem = str(error)
             return list(outcomes.values())
     inner = replace(train, X=X_train), replace(test, X=X_test)
-    absent = _absent(sample.groups, train.groups, test.groups, how.target)
-    ruler = Ruler(how, sample.groups, *inner, test)
-    rows = SameRows(inner[0].X, train.y, **train.metadata(how.final_takes))
-    for i, name, model in sorted(task.settings, key=_most_first):
-        outcome = outcomes[i]
-        outcome.told += told
-        with _collected(outcome.told):
-            _judge(outcome, name, model, rows, inner, (front, test), how, absent, ruler)
+    measures = FoldMeasures(how, sample.groups, *inner, test)
+    rows = SameRows(measures.train.X, train.y, **train.metadata(how.final_takes))
+    for step in sorted(task.last_steps, key=_most_first):
+        outcome = outcomes[step.setting]
+        outcome.warned += warned
+        with _collected(outcome.warned):
+            _judge(outcome, front, step, measures, rows)
     return list(outcomes.values())
 
 
 def _judge(
     outcome: Outcome,
-    name: str,
-    model: Any,
+    front: Pipeline | None,
+    step: Step,
+    measures: FoldMeasures,
     rows: SameRows,
-    inner: tuple[Sample, Sample],
-    outer: tuple[Any, Sample],
-    how: Judging,
-    absent: str,
-    ruler: Ruler,
 ) -> None:
-    test = inner[1]
+    """Fit one setting after the fitted steps in front, and measure it."""
     start = time.perf_counter()
     try:
-        model = rows.fit(clone(model))
+        model = rows.fit(clone(step.model))
         outcome.fit_seconds = time.perf_counter() - start
-        whole = model if outer[0] is None else Pipeline([*outer[0].steps, (name, model)])
-        outcome.kept = _kept(whole, model, test, outer[1], how)
+        whole = model if front is None else Pipeline([*front.steps, (step.name, model)])
+        outcome.kept = measures.kept(whole, model)
     except ValueError as error:
         outcome.problem = str(error)
         return
     start = time.perf_counter()
-    if absent:
-        outcome.unmeasured = absent
-    elif how.scoring is None and _is_rounding(outcome.kept, test):
-        outcome.unmeasured = "the components hold no variance, and there is nothing to measure"
-    else:
-        try:
-            outcome.terms = ruler.terms(whole, model)
-            outcome.unfairness = float(np.max(list(outcome.terms.values())))  # NaN if any is
-        except ValueError as error:
-            outcome.unmeasured = str(error)
-        if np.isnan(outcome.unfairness) and not outcome.unmeasured:
-            outcome.unmeasured = "the measure is undefined there (NaN)"
+    outcome.terms, outcome.unmeasured = measures.unfairness(whole, model, outcome.kept)
     outcome.score_seconds = time.perf_counter() - start
 
 
-def _kept(whole: Any, model: Any, test: Sample, raw: Sample, how: Judging) -> float:
-    if how.scoring is not None:
-        return float(how.scoring(whole, raw.X, raw.y))
-    if not hasattr(model, "components_"):
-        raise TypeError(
-            f"{type(model).__name__} is no projection of the features (it has no components_), so "
-            "there is no share of the variance to choose by; in Python, pass scoring=, a function "
-            "of (estimator, X, y)."
-        )
-    V = np.asarray(model.components_, dtype=np.float64)
-    if np.allclose(V @ V.T, np.eye(len(V)), atol=1e-5):
-        return explained_variance_ratio(test.X, model.components_, sample_weight=test.sample_weight)
-    # An oblique map, such as least-squares erasure: what its coordinates vary by.
-    varies = _total_variance(test.X, test.sample_weight)
-    kept = _total_variance(model.transform(test.X), test.sample_weight)
-    return kept / varies if varies > 0 else 0.0
-
-
-def _is_rounding(kept: float, test: Sample) -> bool:
-    """Whether the rows vary, but the components hold their rounding errors only."""
-    return kept <= _NO_VARIANCE and _total_variance(test.X, test.sample_weight) > 0
-
-
-def _total_variance(X: Any, sample_weight: Any) -> float:
-    rows = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X, dtype=np.float64)
-    mean = np.average(rows, axis=0, weights=sample_weight)
-    return float(np.average(np.square(rows - mean), axis=0, weights=sample_weight).sum())
-
-
-def _absent(everyone: Groups, train: Groups, test: Groups, target: Any) -> str:
-    """Say which group has too few rows in a fold to be compared; nothing where none has."""
-    least = target.min_rows if isinstance(target, TargetMeasure) else 1
-    for i, attribute in enumerate(everyone.attributes):
-        for level in attribute.levels:
-            for part, where, need in ((train, "training", 1), (test, "held-out", least)):
-                there = part.attributes[i]
-                counts = dict(zip(map(label_key, there.levels), there.counts, strict=True))
-                found = counts.get(label_key(level), 0)
-                if found < need:
-                    return f"group {level!r} of {attribute.name!r} has {found} {where} rows there"
-    return ""
-
-
-def _most_first(setting: tuple[int, str, Any]) -> tuple[float, ...]:
+def _most_first(step: Step) -> tuple[float, ...]:
     """Order settings so that each can use the answer before it: nested ones from the largest."""
-    model = setting[2]
     sizes = []
     for name in ("n_unfair", "n_components", "tol"):
-        value = getattr(model, name, 0)
+        value = getattr(step.model, name, 0)
         value = sum(value.values()) if isinstance(value, Mapping) else value
         number = isinstance(value, int | float | np.number) and value == value
         sizes.append(-float(value) if number else -np.inf)
@@ -203,7 +138,7 @@ def _most_first(setting: tuple[int, str, Any]) -> tuple[float, ...]:
 
 
 @contextmanager
-def _collected(told: list[str]) -> Iterator[None]:
+def _collected(found: list[str]) -> Iterator[None]:
     """Collect warnings once each instead of showing them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -211,5 +146,5 @@ def _collected(told: list[str]) -> Iterator[None]:
     for warning in caught:
         text = str(warning.message)
         hidden = issubclass(warning.category, DeprecationWarning | FutureWarning)
-        if not hidden and text not in told:
-            told.append(text)
+        if not hidden and text not in found:
+            found.append(text)

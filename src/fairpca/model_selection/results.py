@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,9 +13,9 @@ from fairpca.data.warn import warn_caller
 from fairpca.model_selection.folds import Outcome
 from fairpca.model_selection.rule import SettingChoice
 
-__all__ = ["all_terms", "cross_validation_table", "tell_about"]
+__all__ = ["all_terms", "cross_validation_table", "warn_of_problems"]
 
-_SHOWN = 3
+_SHOWN = 3  # reasons that a warning lists
 
 
 def all_terms(outcomes: Sequence[Sequence[Outcome]]) -> NDArray[np.float64]:
@@ -65,17 +66,14 @@ def cross_validation_table(
     return table
 
 
-def tell_about(outcomes: Sequence[Sequence[Outcome]], who: str) -> list[str]:
-    """Warn, once for each kind, of what went wrong in folds; return all of it.
+def warn_of_problems(outcomes: Sequence[Sequence[Outcome]], who: str) -> list[str]:
+    """Warn, once for each kind, of what went wrong in folds; return the texts.
 
-    Raises
-    ------
-    ValueError
-        If nothing at all could be fitted, or measured.
+    It is an error if nothing at all could be fitted, or measured.
     """
     flat = [o for row in outcomes for o in row]
     if all(o.problem for o in flat):
-        raise ValueError(f"{flat[0].problem} (So it is with every setting, in every fold.)")
+        raise ValueError(f"{flat[0].problem} (Every setting fails like this, in every fold.)")
     if all(o.problem or o.unmeasured for o in flat):
         first = next(o.unmeasured for o in flat if o.unmeasured)
         raise ValueError(f"the target could not be measured in any fold: {first.rstrip('.')}.")
@@ -88,12 +86,9 @@ def tell_about(outcomes: Sequence[Sequence[Outcome]], who: str) -> list[str]:
         if affected:
             reasons = dict.fromkeys(f"{getattr(o, field)} (fold {o.fold})" for o in affected)
             found.append(f"{len(affected)} of {len(flat)} fits {what}: {_few(list(reasons))}.")
-    told: dict[str, int] = {}
-    for outcome in flat:
-        for text in outcome.told:
-            told[text] = told.get(text, 0) + 1
-    if told:
-        often = [f"{text} ({n} of {len(flat)} fits)" for text, n in told.items()]
+    warned = Counter(text for outcome in flat for text in outcome.warned)
+    if warned:
+        often = [f"{text} ({n} of {len(flat)} fits)" for text, n in warned.items()]
         found.append(f"warnings within folds: {_few(often)}")
     for text in found:
         warn_caller(f"{who}: {text}")

@@ -1,9 +1,9 @@
-"""The rule that chooses among settings: most variance among those that surely meet the target.
+"""The rule that chooses among settings: most variance among those that meet the target.
 
 A setting meets the target when its unfairness, averaged over folds, plus one standard error is at
-most the limit: the one-standard-error rule, turned so that chance does not count as fairness. As
-few folds tell their spread only roughly, the standard error is widened as Student's distribution
-has it, so that the promise holds as often as one standard error of a normal distribution says.
+most the limit: a one-standard-error rule, so that chance does not count as fairness. A few folds
+estimate their spread only roughly; Student's distribution widens the standard error accordingly, so
+that the limit holds as often as with one standard error of a normal distribution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["SettingChoice", "check_limit", "check_standard_errors", "choose_sett
 
 Floats = NDArray[np.float64]
 _TIE = 1e-9
-"""Relative difference in variance that is rounding."""
+"""Settings whose variances differ by less, relative to the largest, keep equally much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +35,9 @@ class SettingChoice:
     met : bool
         Whether the chosen setting meets the target.
     kept : ndarray of shape (n_settings,)
-        Mean over folds of what is maximised; NaN where a fold could not be fitted.
+        Mean over folds of what is maximized; NaN where a fold could not be fitted.
     unfairness : ndarray of shape (n_settings,)
-        Mean over the folds measured, of several terms that of the one that decides; NaN where there
+        Mean over the folds that were measured; of several terms, that of the worst. NaN where there
         is none.
     standard_error : ndarray of shape (n_settings,)
         Of that mean: standard deviation over folds / √(folds), times `inflation`; infinite with a
@@ -77,7 +77,7 @@ def choose_setting(
     Parameters
     ----------
     kept : array-like of shape (n_settings, n_folds)
-        What to maximise, such as the share of held-out variance kept; NaN where a setting could
+        What to maximize, such as the share of held-out variance kept; NaN where a setting could
         not be fitted, which rules it out.
     unfairness : array-like of shape (n_settings, n_folds) or (n_settings, n_folds, n_terms)
         What to limit; NaN where it is undefined, which leaves the other folds to judge by. Several
@@ -191,13 +191,7 @@ def _checked(kept: Any, unfairness: Any) -> tuple[Floats, Floats]:
 
 
 def check_limit(limit: Any) -> float:
-    """Return the limit as a float.
-
-    Raises
-    ------
-    ValueError
-        If it is no finite number.
-    """
+    """Return the limit as a float; refuse what is no finite number."""
     if isinstance(limit, bool) or not isinstance(limit, int | float | np.number):
         raise ValueError(f"limit must be a number, the largest unfairness allowed; got {limit!r}.")
     if not math.isfinite(limit):
@@ -206,13 +200,7 @@ def check_limit(limit: Any) -> float:
 
 
 def check_standard_errors(value: Any) -> float:
-    """Return the number of standard errors as a float.
-
-    Raises
-    ------
-    ValueError
-        If it is no finite number of at least 0.
-    """
+    """Return the number of standard errors as a float; refuse what is not finite or below 0."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not number or not 0 <= value < np.inf:
         raise ValueError(f"standard_errors must be a number of at least 0; got {value!r}.")

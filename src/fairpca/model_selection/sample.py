@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from sklearn.model_selection import check_cv
 from sklearn.utils.validation import _num_samples
 
 from fairpca.data.dask_input import is_dask
@@ -18,8 +19,10 @@ from fairpca.data.groups import Groups, align_features, encode_groups
 from fairpca.data.labels import level_array
 from fairpca.data.matrix import index_of
 from fairpca.data.row_values import align_to_index, checked_weights, without_mask
+from fairpca.data.sampling import group_folds
+from fairpca.estimators.parameters import is_count
 
-__all__ = ["Floats", "Rows", "Sample", "gather_sample", "take_rows"]
+__all__ = ["Floats", "Rows", "Sample", "gather_sample", "split_rows", "take_rows"]
 
 Rows = NDArray[np.intp]
 Floats = NDArray[np.float64]
@@ -29,15 +32,8 @@ Floats = NDArray[np.float64]
 class Sample:
     """Rows with all that belongs to them, in one order.
 
-    Parameters
-    ----------
-    X : ndarray, sparse array or frame of shape (n_samples, n_features)
-    y : ndarray of shape (n_samples,) or None
-    sensitive_features : object
-        As the estimator takes them.
-    sample_weight : ndarray of shape (n_samples,) or None
-    groups : Groups
-        What unfairness is measured between.
+    X is an array, a sparse array or a frame; sensitive_features are as the estimator takes them;
+    unfairness is measured between `groups`.
     """
 
     X: Any
@@ -68,21 +64,8 @@ def gather_sample(
 ) -> Sample:
     """Bring all that belongs to the rows into X's order, checked but for the values of X.
 
-    Parameters
-    ----------
-    X, y, sensitive_features, sample_weight
-        As of `FairnessTargetCV.fit`.
-    final : estimator
-        Says what to do with missing labels and several attributes.
-    user : str
-        Who asks, for messages.
-
-    Raises
-    ------
-    ValueError
-        If lengths or index labels do not fit, or there are no groups.
-    TypeError
-        If X is a Dask collection.
+    The estimator `final` says what to do with missing labels and several attributes; messages name
+    `user`.
     """
     if is_dask(X):
         raise TypeError(
@@ -97,7 +80,9 @@ def gather_sample(
         X = X.tocsr() if scipy.sparse.issparse(X) else np.asanyarray(without_mask(X, "X"))
     index, n = index_of(X), _num_samples(X)
     if n < 2:
-        raise ValueError(f"X has n_samples={n}: give at least two rows, to fit and to judge on.")
+        raise ValueError(
+            f"X has n_samples={n}: give at least two rows, one to fit and one to test."
+        )
     groups = encode_groups(
         sensitive_features,
         n_samples=n,
@@ -116,6 +101,23 @@ def gather_sample(
         if y.shape[:1] != (n,):
             raise ValueError(f"y has shape {y.shape}, X has {n} rows: give one label a row.")
     return Sample(X, y, features, sample_weight, groups)
+
+
+def split_rows(sample: Sample, cv: Any, random_state: int | None) -> list[tuple[Rows, Rows]]:
+    """Return training and held-out rows of each fold; an integer makes folds with every group."""
+    n = sample.groups.n_samples
+    if is_count(cv):
+        found: Iterable[tuple[Any, Any]] = group_folds(
+            sample.groups, sample.y, int(cv), random_state
+        )
+    else:
+        found = check_cv(cv).split(np.zeros((n, 1)), sample.y)
+    splits = [(np.arange(n)[train], np.arange(n)[test]) for train, test in found]
+    if not splits:
+        raise ValueError("cv has no folds.")
+    if any(not train.size or not test.size for train, test in splits):
+        raise ValueError("cv has folds without rows.")
+    return splits
 
 
 def take_rows(values: Any, rows: Rows) -> Any:

@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
-from sklearn.model_selection import ParameterGrid, check_cv
-from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    _routing_enabled,
-    process_routing,
-)
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
 
 from fairpca.data.choices import CRITERIA, check_choice
-from fairpca.data.sampling import group_folds
-from fairpca.data.transaction import all_or_nothing, fits_anew
+from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.parameters import is_count
-from fairpca.model_selection.candidates import METADATA, by_preprocessing, candidate, requests
-from fairpca.model_selection.folds import FoldTask, Outcome, judge_fold
+from fairpca.model_selection.candidates import METADATA, requests, taken_apart
+from fairpca.model_selection.folds import judge_settings
 from fairpca.model_selection.held_out import Judging
-from fairpca.model_selection.results import all_terms, cross_validation_table, tell_about
-from fairpca.model_selection.rule import check_limit, check_standard_errors, choose_setting
-from fairpca.model_selection.sample import Sample, gather_sample
-from fairpca.model_selection.targets import TargetMeasure, check_reachable, find_target
+from fairpca.model_selection.refitted import RefittedSearch
+from fairpca.model_selection.results import all_terms, cross_validation_table, warn_of_problems
+from fairpca.model_selection.rule import (
+    SettingChoice,
+    check_limit,
+    check_standard_errors,
+    choose_setting,
+)
+from fairpca.model_selection.sample import gather_sample, split_rows
+from fairpca.model_selection.targets import MeasureOptions, check_reachable, find_target
 
 __all__ = ["FairnessTargetCV", "FairnessTargetWarning"]
 
@@ -50,20 +43,7 @@ class FairnessTargetWarning(UserWarning):
     """
 
 
-def _refitted(name: str) -> Callable[[FairnessTargetCV], bool]:
-    def check(self: FairnessTargetCV) -> bool:
-        if not self.refit:
-            raise AttributeError(
-                f"with refit=False there is no best_estimator_ to {name} with: fit the estimator "
-                "with best_params_, or use refit=True."
-            )
-        getattr(getattr(self, "best_estimator_", self.estimator), name)
-        return True
-
-    return check
-
-
-class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FairnessTargetCV(RefittedSearch):
     """Choose, by cross-validation, the setting that keeps most variance at a fairness target.
 
     Every setting of a grid is fitted to the training rows of each fold and judged on the held-out
@@ -71,7 +51,7 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
     at most `limit`; of those that do, the one with the largest mean share of held-out variance is
     chosen, and fitted to all rows.
 
-    Settings of one method share what they can: `fairpca.MomentMatchingPCA` summarises the rows of a
+    Settings of one method share what they can: `fairpca.MomentMatchingPCA` summarizes the rows of a
     fold once and reads smaller `n_unfair` off the largest, `fairpca.DistributionMatchingPCA` starts
     each `tol` from the answer for a looser one, and `fairpca.MultigroupPCA` takes the first
     components of the largest fit.
@@ -97,31 +77,31 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
           group loses; "worst_marginal_loss" ("marginal-loss"): what it loses beyond its own best
           components, as such a share.
 
-        Or a function of (fitted estimator, X, y, sensitive_features) of held-out rows to a number
-        that is smaller the fairer.
+        Or a function that takes (fitted estimator, X, y, sensitive_features) of held-out rows and
+        returns a number: the smaller, the fairer.
     limit : float, default=0.01
         The largest value allowed.
     standard_errors : float, default=1.0
-        How many standard errors the mean must stay below the limit by, widened for few folds as in
-        `choose_setting`; 0 for none.
+        The mean plus this many standard errors must not exceed the limit; with few folds they are
+        widened as in `choose_setting`. With 0, the mean itself is compared.
     scoring : callable, default=None
-        What to maximise: a function of (fitted estimator, X, y); None is the variance kept.
+        What to maximize: a function of (fitted estimator, X, y); None is the variance kept.
     cv : int, splitter or iterable of (train, test), default=5
         An integer makes shuffled folds with every group, and every label in it, in proportion.
     refit : bool, default=True
         Fit the chosen setting to all rows.
     bandwidth : "median" or float, default="median"
-        σ of the kernel of MMD². "median" is that of the training rows' principal components, as
-        many as the setting has: one number for all settings of a fold that keep as many.
+        σ of the kernel of MMD². "median" is the median distance of the training rows under plain
+        PCA with as many components: the same for all settings of a fold with that many.
     classifier : str or classifier, default="kernel_svm"
         Of the label; see `fairpca.metrics.downstream`.
     pos_label : object, default=None
         The favourable label; the estimator's, or the last in sorted order, by default.
     criterion : str, default=None
-        Which rows MMD² and leakage compare, as of `fairpca.MomentMatchingPCA`: all, those of
-        positive label ("equal_opportunity"), or those of each label by themselves
-        ("equalized_odds": MMD² added up over labels, leakage averaged). None is the estimator's own
-        criterion, where it has one. The other targets say by themselves what they compare.
+        Which rows MMD² and leakage compare, as in `fairpca.MomentMatchingPCA`: all, those of
+        positive label ("equal_opportunity"), or those of each label separately ("equalized_odds":
+        MMD² is added up over labels, leakage averaged). None is the estimator's own criterion, if
+        it has one. The other targets define themselves what they compare.
     max_samples : int, default=3000
         The most held-out rows to measure MMD² and leakage on, and training rows for classifiers;
         samples hold the groups in proportion.
@@ -133,8 +113,8 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
     Attributes
     ----------
     best_params_ : dict
-        The chosen setting; the one nearest to the target where none meets it, which `target_met_`
-        says and a `FairnessTargetWarning` told.
+        The chosen setting. Where none meets the target it is the nearest one: `target_met_` is then
+        False, and `fit` gives a `FairnessTargetWarning`.
     target_met_ : bool
         Whether it meets the target.
     best_score_ : float
@@ -148,7 +128,7 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
     cv_results_ : dict of str to ndarray of shape (n_settings,)
         ``params``, ``param_*``; for ``variance`` and ``unfairness``: ``split*_test_*``,
         ``mean_test_*`` and ``std_test_*`` (ddof 0, as in scikit-learn; the mean unfairness is that
-        of the group, pair of groups or classifier that decides, see Notes);
+        of the group, pair of groups or classifier that is worst, see Notes);
         ``se_test_unfairness`` and ``upper_test_unfairness``, what is compared with the limit;
         ``n_measured``, the folds in which unfairness was defined; ``meets_target``;
         ``rank_test_score``; times in seconds.
@@ -163,29 +143,29 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
 
     Notes
     -----
-    **What is promised.** With one standard error, unfairness on new rows is within the limit for at
-    least some 84 % of samples, of a setting that meets the target by a hair. Losses of groups,
-    differences between two groups' rates and scores of classifiers are averaged over folds one by
-    one, and all of them must stay within the limit with their standard errors: the largest of them
-    in each fold would be too large. Classifiers of the group learn from the training rows and one
-    half of the held-out ones and are judged on the other half, both ways round: on training rows
-    alone, matching leaves nothing to learn, whatever it leaves on new rows. Folds vary together in
-    MMD² and leakage, so their standard error is √2 times what the folds' spread says.
+    **What is promised.** With one standard error, a setting that barely meets the target is within
+    the limit on new rows in about 84 % of samples or more. Losses of groups, differences between
+    two groups' rates and scores of classifiers are averaged over folds one by one, and each mean
+    with its standard error must stay within the limit. (The mean of each fold's largest would be
+    too large.) Classifiers of the group learn from the training rows and one half of the held-out
+    ones and are tested on the other half, then with the halves exchanged: in training rows alone,
+    matching leaves nothing to learn, whatever it leaves in new rows. MMD² and leakage vary together
+    over folds, so their standard error is √2 times the one computed from the folds' spread.
 
-    **What is not.** The best of many settings looks better than it is: with the limit met by a
-    hair, measure once more on rows that were not used here. And a classifier with many more rows
-    than there are here may tell the group better.
+    **What is not promised.** The best of many settings looks better than it is: if the limit is
+    barely met, measure once more on rows that were not used here. And a classifier that learns from
+    many more rows may tell the group better.
 
-    A group with fewer than two rows in a fold leaves unfairness undefined there: the other folds
-    decide, and a warning tells. A setting that cannot be fitted in some fold is not chosen.
+    If a group has fewer than two rows in a fold, unfairness is undefined there: the other folds
+    decide, and a warning says so. A setting that cannot be fitted in some fold is not chosen.
 
     `sample_weight` goes to the fits, the variance kept, the losses of groups, MMD² and leakage.
     Classifiers of y take every row of positive weight alike. Rows without a group label
     (``missing_groups="unlabelled"``) count for the variance and for no measure of their attribute.
 
-    With metadata routing, the last step has to ask for the groups:
-    ``MomentMatchingPCA().set_fit_request(sensitive_features=True)``. Without it, the last step is
-    given them, if its `fit` takes any.
+    With metadata routing, the last step has to request the groups:
+    ``MomentMatchingPCA().set_fit_request(sensitive_features=True)``. Without it, they are passed to
+    the last step if its `fit` takes them.
 
     References
     ----------
@@ -287,15 +267,15 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
             If settings could not be fitted, or unfairness was undefined, in some folds.
         """
         how, settings = self._check_parameters(y)
-        final = candidate(self.estimator, {}).final
+        _, last = taken_apart(self.estimator, {})
         sample = gather_sample(
-            *(X, y, sensitive_features, sample_weight), final, type(self).__name__
+            *(X, y, sensitive_features, sample_weight), last.model, type(self).__name__
         )
-        routed = self._routed_fit(sample, how)
-        splits = self._splits(sample)
-        outcomes = self._judge(sample, how, settings, splits)
+        routed = self._routed(sample.metadata(frozenset(METADATA)), how.final_takes)
+        splits = split_rows(sample, self.cv, self.random_state)
+        outcomes = judge_settings(self.estimator, settings, splits, sample, how, self.n_jobs)
         kept = np.array([[o.kept for o in row] for row in outcomes])
-        self.problems_ = tell_about(outcomes, type(self).__name__)
+        self.problems_ = warn_of_problems(outcomes, type(self).__name__)
         choice = choose_setting(
             kept,
             all_terms(outcomes),
@@ -317,95 +297,6 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
             self.refit_time_ = time.perf_counter() - start
         return self
 
-    @all_or_nothing
-    def fit_transform(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
-    ) -> Any:
-        """Fit, then transform the same rows; parameters as in `fit`.
-
-        Returns
-        -------
-        ndarray or frame of shape (n_samples, n_components)
-        """
-        fitted = self.fit(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-        return fitted.transform(X)
-
-    @available_if(_refitted("transform"))  # type: ignore[untyped-decorator]
-    def transform(self, X: Any) -> Any:
-        """Project rows with `best_estimator_`; groups are not needed.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray or frame of shape (n_samples, n_components)
-        """
-        check_is_fitted(self)
-        return self.best_estimator_.transform(X)
-
-    @available_if(_refitted("inverse_transform"))  # type: ignore[untyped-decorator]
-    def inverse_transform(self, Z: Any) -> Any:
-        """Return the points that projected rows stand for, by `best_estimator_`.
-
-        Parameters
-        ----------
-        Z : array-like of shape (n_samples, n_components)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        return self.best_estimator_.inverse_transform(Z)
-
-    @available_if(_refitted("get_feature_names_out"))  # type: ignore[untyped-decorator]
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the names of the output columns, by `best_estimator_`."""
-        check_is_fitted(self)
-        names: NDArray[Any] = self.best_estimator_.get_feature_names_out(input_features)
-        return names
-
-    @property
-    def n_features_in_(self) -> int:
-        """Columns seen in `fit`."""
-        try:
-            check_is_fitted(self)
-            return int(self.best_estimator_.n_features_in_)
-        except ValueError as error:  # NotFittedError is one
-            raise AttributeError(
-                f"{type(self).__name__} has no attribute 'n_features_in_' before fit."
-            ) from error
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Their names, where X had them."""
-        names: NDArray[Any] = self.best_estimator_.feature_names_in_
-        return names
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return what `fit` needs, and what it hands on to the estimator."""
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        return (
-            MetadataRouter(owner=self)
-            .add_self_request(self)
-            .add(estimator=self.estimator, method_mapping=mapping)
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags = inner.input_tags
-        tags.transformer_tags = inner.transformer_tags
-        tags.array_api_support = False
-        return tags
-
     def _check_parameters(self, y: Any) -> tuple[Judging, list[dict[str, Any]]]:
         check_limit(self.limit)
         check_standard_errors(self.standard_errors)
@@ -413,9 +304,9 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
         if not callable(target):
             target = find_target(target)
             check_reachable(target, self.limit)
-        if isinstance(target, TargetMeasure) and target.needs_label and y is None:
+        if getattr(target, "needs_label", False) and y is None:
             raise ValueError(f"target={target.name!r} compares predictions of a label: pass y.")
-        final_step = candidate(self.estimator, {}).final
+        _, (_, _, final_step) = taken_apart(self.estimator, {})
         criterion = self.criterion or getattr(final_step, "criterion", None) or CRITERIA[0]
         check_choice("criterion", criterion, CRITERIA)
         if getattr(target, "by_criterion", False) and criterion != CRITERIA[0] and y is None:
@@ -437,62 +328,20 @@ class FairnessTargetCV(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # 
                 f"param_grid={self.param_grid!r} holds no setting to try: give a dict of parameter "
                 "names and values."
             )
-        for setting in settings:
-            candidate(self.estimator, setting)  # refuses unknown names before anything is computed
+        for setting in settings:  # unknown names are refused before anything is computed
+            taken_apart(self.estimator, setting)
         front, final = requests(self.estimator)
         seed = 0 if self.random_state is None else int(self.random_state)
-        how = Judging(
-            target, self.scoring, self.bandwidth, self.classifier, pos_label,
-            int(self.max_samples), seed, criterion, front, final,
-        )  # fmt: skip
+        options = MeasureOptions(self.bandwidth, self.classifier, pos_label, seed)
+        max_samples = int(self.max_samples)
+        how = Judging(target, self.scoring, options, max_samples, criterion, front, final)
         return how, settings
 
-    def _routed_fit(self, sample: Sample, how: Judging) -> dict[str, Any]:
-        """Return what `estimator.fit` is given with all rows."""
-        if _routing_enabled():
-            known = sample.metadata(frozenset(METADATA))
-            routed: dict[str, Any] = process_routing(self, "fit", **known).estimator.fit
-            return routed
-        known = sample.metadata(how.final_takes)
-        if isinstance(self.estimator, Pipeline):
-            return {f"{self.estimator.steps[-1][0]}__{k}": v for k, v in known.items()}
-        return known
-
-    def _splits(self, sample: Sample) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        n = sample.groups.n_samples
-        if is_count(self.cv):
-            found: Iterable[Any] = group_folds(
-                sample.groups, sample.y, int(self.cv), self.random_state
-            )
-        else:
-            found = check_cv(self.cv).split(np.zeros((n, 1)), sample.y)
-        splits = [(np.arange(n)[train], np.arange(n)[test]) for train, test in found]
-        empty = [i for i, part in enumerate(splits) if not part[0].size or not part[1].size]
-        if empty or not splits:
-            raise ValueError("cv has folds without rows." if splits else "cv has no folds.")
-        return splits
-
-    def _judge(
-        self, sample: Sample, how: Judging, settings: list[dict[str, Any]], splits: list[Any]
-    ) -> list[list[Outcome]]:
-        """Return outcomes by setting and fold. Equal preprocessing is fitted once a fold."""
-        tasks = [
-            FoldTask(front, found, train, test, fold)
-            for fold, (train, test) in enumerate(splits)
-            for front, found in by_preprocessing(self.estimator, settings)
-        ]
-        judged = Parallel(n_jobs=self.n_jobs)(
-            delayed(judge_fold)(task, sample, how) for task in tasks
-        )
-        outcomes = sorted((o for part in judged for o in part), key=lambda o: (o.setting, o.fold))
-        width = len(splits)
-        return [outcomes[i * width : (i + 1) * width] for i in range(len(settings))]
-
-    def _warn_unless_met(self, choice: Any) -> None:
+    def _warn_unless_met(self, choice: SettingChoice) -> None:
         if choice.met:
             return
-        measure: Any = self.target if callable(self.target) else find_target(self.target)
-        name = getattr(measure, "name", getattr(measure, "__name__", "unfairness"))
+        target: Any = self.target if callable(self.target) else find_target(self.target)
+        name = getattr(target, "name", getattr(target, "__name__", "unfairness"))
         i = choice.index
         warn_caller(
             f"{type(self).__name__}: no setting meets {name} <= {float(self.limit):g} by "

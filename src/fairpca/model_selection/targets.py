@@ -1,10 +1,10 @@
 """What a target may limit: measures of a fitted projection on held-out rows, by name.
 
 All are measures of `fairpca.metrics`, taken so that their mean over folds estimates what new rows
-would show, whatever the size of a fold: MMD² is the unbiased one, classifiers of the group learn
+would show, whatever the size of a fold. MMD² is the unbiased one. Classifiers of the group learn
 from the training rows and half of the held-out ones, classifiers of the label from the training
-rows, and of differences between groups each is averaged over folds by itself, for the
-largest of several noisy numbers is too large.
+rows. Each difference between two groups is averaged over folds by itself, because the largest of
+several noisy numbers is too large.
 """
 
 from __future__ import annotations
@@ -32,64 +32,46 @@ __all__ = [
     "TARGETS",
     "HeldOut",
     "JudgedRows",
+    "MeasureOptions",
     "Target",
     "TargetMeasure",
+    "Terms",
+    "check_reachable",
     "find_target",
     "parse_target",
 ]
 
 _TOGETHER = math.sqrt(2.0)
-"""How many times the mean varies as much as the folds' spread says, where folds vary together.
+"""Standard error of a mean over folds that vary together, relative to that of independent ones.
 
-A classifier of the group: of any two rows each helps to tell the group of the other, in two folds,
-so that chance counts twice. MMD²: the folds' projections share most rows, and small values have
-small spreads; the factor is that of simulations (`benchmarks/calibration.py`).
+Of a classifier of the group: any two rows help to tell each other's group, in two different folds,
+so that chance counts twice. Of MMD²: the projections of the folds share most rows, and small values
+have small spreads; simulations gave the factor (`benchmarks/calibration.py`). A larger one chooses
+stricter settings than needed.
 """
 _PAIRS = 200_000
-"""Pairs of rows to estimate the median distance from."""
+"""Pairs of rows that the median distance is estimated from: more are slower and more exact."""
+
+
+Terms = Mapping[Hashable, float]
+"""Numbers that are to be small, by what they are of."""
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
-    """A fitted projection, and the rows it was fitted to and is judged on.
+class MeasureOptions:
+    """Parameters of `FairnessTargetCV` that the measures use; `seed` is its random state."""
 
-    Parameters
-    ----------
-    model : transformer
-        The fitted last step.
-    test : JudgedRows
-        Held-out rows.
-    train : JudgedRows or None
-        Training rows that a classifier learns from.
-    plain : callable
-        From a number of components to the training rows under plain PCA.
-    how : object
-        Holds `bandwidth`, `classifier`, `pos_label` and `seed`, as of `FairnessTargetCV`.
-    """
-
-    model: Any
-    test: JudgedRows
-    train: JudgedRows | None
-    plain: Callable[[int], NDArray[Any]]
-    how: Any
+    bandwidth: Any
+    classifier: Any
+    pos_label: Any
+    seed: int
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedRows:
-    """Rows with what is known of them.
+    """Rows as the last step takes them (X) and projected (Z), with what is known of them.
 
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        As the last step takes them.
-    Z : ndarray of shape (n_samples, n_components)
-        Projected.
-    groups : mapping of str to ndarray of shape (n_samples,)
-        Labels, by attribute.
-    y : ndarray or None
-    strata : ndarray or None
-        Labels within which groups are compared.
-    sample_weight : ndarray of shape (n_samples,) or None
+    `groups` holds labels by attribute; `strata` are labels within which groups are compared.
     """
 
     X: Any
@@ -100,34 +82,30 @@ class JudgedRows:
     sample_weight: NDArray[np.float64] | None
 
 
-Terms = Mapping[Hashable, float]
-"""Numbers that are to be small, by what they are of."""
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """A fitted projection (the last step), the held-out rows, and what measuring them takes.
+
+    `train` holds the training rows that a classifier learns from, or None. `plain` takes a number
+    of components and returns the training rows under plain PCA.
+    """
+
+    model: Any
+    test: JudgedRows
+    train: JudgedRows | None
+    plain: Callable[[int], NDArray[Any]]
+    options: MeasureOptions
 
 
 @dataclass(frozen=True)
 class TargetMeasure:
     """A measure of unfairness: smaller is fairer.
 
-    Parameters
-    ----------
-    name : str
-        As in `FairnessTargetCV(target=...)`.
-    short : str
-        As on a command line.
-    meaning : str
-        One sentence.
-    value : callable
-        From `HeldOut` to the numbers, by what they are of: the largest is the measure.
-    added : bool
-        Whether the measure is their sum instead.
-    learns : {"", "label", "group"}
-        What a classifier learns from the training rows.
-    by_criterion : bool
-        Whether the criterion says which rows are compared.
-    min_rows : int
-        The fewest held-out rows of every group it is defined for.
-    inflation : float
-        How many times its mean over folds varies as much as the folds' spread says.
+    `name` is that in `FairnessTargetCV(target=...)`, `short` that on a command line. `value` gives
+    the numbers by what they are of; the largest is the measure, or their sum where they are
+    `added`. `learns` is what a classifier learns from the training rows: "", "label" or "group".
+    `min_rows` is the fewest held-out rows of every group it is defined for, and `inflation` how
+    many times its mean over folds varies as much as the folds' spread says.
     """
 
     name: str
@@ -137,6 +115,7 @@ class TargetMeasure:
     added: bool = False
     learns: str = ""
     by_criterion: bool = False
+    """Whether the criterion says which rows are compared."""
     min_rows: int = 1
     inflation: float = 1.0
 
@@ -161,10 +140,10 @@ class Target(NamedTuple):
 
 
 def _mmd(rows: HeldOut) -> Terms:
-    sigma, test = rows.how.bandwidth, rows.test
+    sigma, test = rows.options.bandwidth, rows.test
     if isinstance(sigma, str):
         plain = rows.plain(test.Z.shape[1])
-        sigma = median_bandwidth(plain, max_pairs=_PAIRS, random_state=rows.how.seed)
+        sigma = median_bandwidth(plain, max_pairs=_PAIRS, random_state=rows.options.seed)
     found = mmd_squared(
         test.Z,
         test.groups,
@@ -187,7 +166,7 @@ def _leakage(*classifiers: str) -> Callable[[HeldOut], Terms]:
             None if test.sample_weight is None else np.r_[train.sample_weight, test.sample_weight],
         )
         held_out = np.r_[np.zeros(len(train.Z), dtype=bool), np.ones(len(test.Z), dtype=bool)]
-        return held_out_areas(parts, held_out, classifiers, rows.how.seed)
+        return held_out_areas(parts, held_out, classifiers, rows.options.seed)
 
     return value
 
@@ -201,9 +180,9 @@ def _difference(*kinds: str) -> Callable[[HeldOut], Terms]:
             rows.test.Z,
             rows.test.y,
             rows.test.groups,
-            classifier=rows.how.classifier,
-            pos_label=rows.how.pos_label,
-            random_state=rows.how.seed,
+            classifier=rows.options.classifier,
+            pos_label=rows.options.pos_label,
+            random_state=rows.options.seed,
         )
         return {
             (name, kind, one, other): rates[one] - rates[other]
@@ -227,25 +206,11 @@ def _loss(measure: Callable[..., Any]) -> Callable[[HeldOut], Terms]:
     return value
 
 
+_TRUE, _FALSE = "true_positive_rates", "false_positive_rates"
 _RATES = (
-    (
-        "demographic_parity_difference",
-        "dp",
-        "in how often it predicts the positive label",
-        ("selection_rates",),
-    ),
-    (
-        "equal_opportunity_difference",
-        "eop",
-        "in its true positive rate",
-        ("true_positive_rates",),
-    ),
-    (
-        "equalized_odds_difference",
-        "eod",
-        "in its true or false positive rate",
-        ("true_positive_rates", "false_positive_rates"),
-    ),
+    ("demographic_parity", "dp", "in how often it predicts the positive label", "selection_rates"),
+    ("equal_opportunity", "eop", "in its true positive rate", _TRUE),
+    ("equalized_odds", "eod", "in its true or false positive rate", _TRUE, _FALSE),
 )
 
 _MEASURES = (
@@ -282,13 +247,13 @@ _MEASURES = (
     ),
     *(
         TargetMeasure(
-            name,
+            f"{name}_difference",
             short,
             f"largest difference between groups, for a classifier of the label, {what}",
             _difference(*kinds),
             learns="label",
         )
-        for name, short, what, kinds in _RATES
+        for name, short, what, *kinds in _RATES
     ),
     TargetMeasure(
         "worst_group_loss",
@@ -309,13 +274,7 @@ TARGETS: Mapping[str, TargetMeasure] = {measure.name: measure for measure in _ME
 
 
 def find_target(name: Any) -> TargetMeasure:
-    """Return the measure of that name, long or short.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
+    """Return the measure of that name, long or short."""
     for measure in _MEASURES:
         if isinstance(name, str) and name.strip().lower() in (measure.name, measure.short):
             return measure
@@ -362,14 +321,7 @@ def parse_target(text: str) -> Target:
 
 
 def check_reachable(measure: TargetMeasure, limit: float) -> None:
-    """Refuse limits that no representation can meet, and per cent where shares are meant.
-
-    Raises
-    ------
-    ValueError
-        If the limit is not finite, negative, above 1 for a share, or leakage is asked to be below
-        chance.
-    """
+    """Refuse limits that no representation can meet, and per cent where shares are meant."""
     if not math.isfinite(limit):
         raise ValueError(f"the limit of {measure.name} must be a finite number; got {limit}.")
     if limit < 0:

@@ -1,4 +1,4 @@
-"""What an experiment is: units of work, a function for one of them, and what was published."""
+"""What an experiment is, and what it gives."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fairpca.experiments.framework.published import PublishedCell
+from fairpca.experiments.framework.cells import Cell, PublishedCell
 from fairpca.experiments.framework.store import Store
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from fairpca.experiments.framework.printed_cells import Cell
-    from fairpca.experiments.framework.running import Outcome
-
-__all__ = ["Experiment", "Row", "Unit", "Units"]
+__all__ = ["Experiment", "Failure", "Outcome", "Row", "Unit", "Units", "rows_of"]
 
 Unit = Mapping[str, str | int | float]
 Row = Mapping[str, Any]
@@ -28,24 +25,13 @@ class Units(Protocol):
         """Return all units, or those of a version small enough for continuous integration."""
 
 
+def rows_of(values: Mapping[str, float], **labels: Any) -> list[Row]:
+    """Return a row for each metric, all with the same further labels."""
+    return [{**labels, "metric": metric, "value": value} for metric, value in values.items()]
+
+
 def _dataset(unit: Unit) -> Sequence[str]:
     return (str(unit["dataset"]),) if "dataset" in unit else ()
-
-
-def _nothing() -> Sequence[PublishedCell]:
-    return ()
-
-
-def _unexplained(cell: Cell) -> str:
-    return "Not explained."
-
-
-def _not_yet(cell: Cell) -> str:
-    return "Left for a longer run: the same command computes it."
-
-
-def _all(labels: Mapping[str, Any]) -> bool:
-    return True
 
 
 @dataclass(frozen=True)
@@ -74,19 +60,19 @@ class Experiment:
         Returns the printed cells.
     figures : callable, optional
         ``figures(outcome, store)`` returns plotly figures by title.
-    derived : callable, optional
-        ``derived(outcome)`` returns tables worked out of all values, by title: rows of texts by
+    derived : callable
+        ``derived(outcome)`` returns tables computed from all values, by title: rows of texts by
         column.
     explain : callable
         Takes a cell outside two printed standard deviations; returns the reason found.
     absent : callable
         Takes a printed cell that has no computed value; returns why.
     tabulated : callable
-        Takes a cell's labels; returns whether the printed table shows it. Files have all cells.
+        Takes a cell's labels; returns whether pages show it. Files have all cells.
     across : tuple of str
-        Labels that the columns of the results page stand for.
+        Labels that make the columns of the table on the results page; the others make its rows.
     revision : int
-        Goes up when the computation changes, so that nothing older is taken from a cache.
+        Increase it when the computation changes, so that no older result is taken from a cache.
     """
 
     name: str
@@ -96,11 +82,86 @@ class Experiment:
     compute: Callable[[Unit, Store], Sequence[Row]]
     repeats: tuple[str, ...] = ("split",)
     inputs: Callable[[Unit], Sequence[str]] = _dataset
-    published: Callable[[], Sequence[PublishedCell]] = _nothing
-    figures: Callable[[Outcome, Store], Mapping[str, go.Figure]] | None = None
-    derived: Callable[[Outcome], Mapping[str, Sequence[Row]]] | None = None
-    explain: Callable[[Cell], str] = _unexplained
-    absent: Callable[[Cell], str] = _not_yet
-    tabulated: Callable[[Mapping[str, Any]], bool] = _all
+    published: Callable[[], Sequence[PublishedCell]] = tuple
+    figures: Callable[[Outcome, Store], Mapping[str, go.Figure]] = lambda outcome, store: {}
+    derived: Callable[[Outcome], Mapping[str, Sequence[Row]]] = lambda outcome: {}
+    explain: Callable[[Cell], str] = lambda cell: "Not explained."
+    absent: Callable[[Cell], str] = lambda cell: (
+        "Left for a longer run: the same command computes it."
+    )
+    tabulated: Callable[[Mapping[str, Any]], bool] = lambda labels: True
     across: tuple[str, ...] = ("metric",)
     revision: int = 1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A unit that could not be computed.
+
+    Parameters
+    ----------
+    unit : mapping
+    message : str
+        The error, in one line.
+    details : str
+        Its traceback.
+    """
+
+    unit: Unit
+    message: str
+    details: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment gave.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    quick : bool
+        Whether this is the small version, whose numbers are not the paper's.
+    rows : tuple of mapping
+        Every value with its labels, one per unit, metric and so on: a tidy table.
+    cells : tuple of Cell
+        Means over the repeats beside the printed numbers.
+    failures : tuple of Failure
+    remarks : mapping of str to int
+        Warnings of the computation, and from how many units each came.
+    n_units, n_cached, n_planned : int
+        Units here, those of them that were found in the cache, and units of the whole experiment.
+    seconds : float
+        Processor time of all units, whenever they were computed.
+    n_untimed : int
+        Units whose time is not known: their results were copied into the cache.
+    wall_seconds : float
+        From start to end of this run.
+    """
+
+    experiment: Experiment
+    quick: bool
+    rows: tuple[Row, ...]
+    cells: tuple[Cell, ...]
+    failures: tuple[Failure, ...]
+    remarks: Mapping[str, int]
+    n_units: int
+    n_cached: int
+    n_planned: int
+    seconds: float
+    n_untimed: int
+    wall_seconds: float
+
+    @property
+    def compared(self) -> tuple[Cell, ...]:
+        """The computed cells that have a printed mean and standard deviation."""
+        return tuple(cell for cell in self.cells if cell.inside is not None)
+
+    @property
+    def outside(self) -> tuple[Cell, ...]:
+        """Those further than two printed standard deviations from the printed mean."""
+        return tuple(cell for cell in self.compared if not cell.inside)
+
+    @property
+    def missing(self) -> tuple[Cell, ...]:
+        """Printed numbers that were not computed."""
+        return tuple(cell for cell in self.cells if cell.mean is None)

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fairpca.data.files.atomic import make_folder, write_bytes
-from fairpca.experiments.framework.experiment import Row
-from fairpca.experiments.framework.printed_cells import Cell
-from fairpca.experiments.framework.running import Outcome
+from fairpca.experiments.framework.cells import Cell
+from fairpca.experiments.framework.experiment import Outcome, Row
 from fairpca.experiments.framework.store import Store, versions
 from fairpca.report.page import offline
 
@@ -30,33 +29,11 @@ def write_outcome(outcome: Outcome, folder: Path, store: Store) -> list[Path]:
     """Write ``NAME.csv`` (cells), ``NAME_units.csv`` (every value), ``NAME.html``, ``NAME.json``.
 
     The last says how it was computed; with the units it makes the results page.
-
-    Returns
-    -------
-    list of Path
-        The files.
-
-    Raises
-    ------
-    OutputFileError
-        If the system refuses to write.
     """
     make_folder(folder)
     name = outcome.experiment.name
-    contents = {
-        f"{name}.csv": _table(_cell_rows(outcome.cells)),
-        f"{name}_units.csv": _table(outcome.rows),
-        f"{name}.html": _page(outcome, store),
-        f"{name}.json": json.dumps(_about(outcome), indent=1) + "\n",
-    }
-    for file, text in contents.items():
-        write_bytes(folder / file, text.encode())
-    return [folder / file for file in contents]
-
-
-def _about(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "experiment": outcome.experiment.name,
+    about = {
+        "experiment": name,
         "quick": outcome.quick,
         "units": outcome.n_units,
         "planned": outcome.n_planned,
@@ -67,6 +44,15 @@ def _about(outcome: Outcome) -> dict[str, Any]:
         "versions": versions(),
         "remarks": dict(outcome.remarks),
     }
+    contents = {
+        f"{name}.csv": _table([_cell_row(cell) for cell in outcome.cells]),
+        f"{name}_units.csv": _table(outcome.rows),
+        f"{name}.html": _page(outcome, store),
+        f"{name}.json": json.dumps(about, indent=1) + "\n",
+    }
+    for file, text in contents.items():
+        write_bytes(folder / file, text.encode())
+    return [folder / file for file in contents]
 
 
 def cell_label(cell: Cell) -> str:
@@ -96,8 +82,7 @@ def cell_texts(cell: Cell) -> tuple[str, str, str, str]:
 
 def derived_tables(outcome: Outcome) -> Mapping[str, Sequence[Row]]:
     """Return the tables that an experiment works out of all values, by title."""
-    derived = outcome.experiment.derived
-    return derived(outcome) if derived and outcome.rows else {}
+    return outcome.experiment.derived(outcome) if outcome.rows else {}
 
 
 def summary(outcome: Outcome) -> list[str]:
@@ -132,21 +117,19 @@ def _with_sd(mean: float, sd: float | None, digits: int) -> str:
     return f"{mean:.{digits}f}" + ("" if sd is None else f" ({sd:.{digits}f})")
 
 
-def _cell_rows(cells: Iterable[Cell]) -> list[Row]:
-    return [
-        {
-            **cell.labels,
-            "published_mean": None if cell.published is None else cell.published.mean,
-            "published_sd": None if cell.published is None else cell.published.sd,
-            "published_text": None if cell.published is None else cell.published.text,
-            "mean": cell.mean,
-            "sd": cell.sd,
-            "n": cell.n,
-            "difference": cell.difference,
-            "inside_two_sd": cell.inside,
-        }
-        for cell in cells
-    ]
+def _cell_row(cell: Cell) -> Row:
+    printed = cell.published
+    return {
+        **cell.labels,
+        "published_mean": printed and printed.mean,
+        "published_sd": printed and printed.sd,
+        "published_text": printed and printed.text,
+        "mean": cell.mean,
+        "sd": cell.sd,
+        "n": cell.n,
+        "difference": cell.difference,
+        "inside_two_sd": cell.inside,
+    }
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -158,20 +141,19 @@ def _table(rows: Sequence[Row]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
-        writer.writerow(_compact(row.get(name)) for name in columns)
+        values = (row.get(name) for name in columns)
+        writer.writerow(f"{v:.7g}" if isinstance(v, float) else v for v in values)
     return text.getvalue()
-
-
-def _compact(value: Any) -> Any:
-    return f"{value:.7g}" if isinstance(value, float) else value
 
 
 def _page(outcome: Outcome, store: Store) -> str:
     experiment = outcome.experiment
-    figures = experiment.figures(outcome, store) if experiment.figures else {}
+    figures = experiment.figures(outcome, store)
+    small = "a small version, whose numbers are not the paper's; " if outcome.quick else ""
+    time = f"{'at least ' if outcome.n_untimed else ''}{outcome.seconds:.0f} s on one core"
     parts = [
         f"<h1>{html.escape(experiment.title)}</h1>",
-        f"<p>{html.escape(experiment.source)}; {_sizes(outcome)}</p>",
+        f"<p>{html.escape(experiment.source)}; {small}{outcome.n_units} units, {time}.</p>",
         *(f"<p>{html.escape(line)}</p>" for line in summary(outcome)),
     ]
     for i, (title, figure) in enumerate(figures.items()):
@@ -192,13 +174,7 @@ def _page(outcome: Outcome, store: Store) -> str:
     scripts = offline.scripts("plain.js") if figures else []
     parts += [f"<script>{script}</script>" for script in scripts]
     title, policy = html.escape(experiment.title), html.escape(offline.policy(scripts))
-    return _FRAME.format(title=title, policy=policy, body="\n".join(parts))
-
-
-def _sizes(outcome: Outcome) -> str:
-    size = "a small version, whose numbers are not the paper's; " if outcome.quick else ""
-    time = f"{'at least ' if outcome.n_untimed else ''}{outcome.seconds:.0f} s on one core"
-    return f"{size}{outcome.n_units} units, {time}."
+    return _PAGE.format(title=title, policy=policy, body="\n".join(parts))
 
 
 def _html_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -213,7 +189,7 @@ def _html_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
-_FRAME = """<!doctype html>
+_PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>{title}</title>

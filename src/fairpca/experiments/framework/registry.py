@@ -10,14 +10,14 @@ from fairpca.experiments.framework.experiment import Experiment
 
 __all__ = ["experiment_names", "find_experiment"]
 
-_HOMES: Mapping[str, str] = MappingProxyType(
+_MODULES: Mapping[str, str] = MappingProxyType(
     {
         "fair-streaming-table-1": "fair_streaming",
         "fair-streaming-table-2": "fair_streaming",
         "fair-streaming-table-3": "fair_streaming",
         "fair-streaming-table-4": "fair_streaming",
-        "fair-streaming-kernel": "kernel_rows",
-        "fair-streaming-passes": "passes",
+        "fair-streaming-kernel": "fair_streaming_rows",
+        "fair-streaming-passes": "fair_streaming_rows",
         "fair-streaming-figure-2": "synthetic_stream",
         "faces": "faces",
         "mmd-table-1": "distribution_tables",
@@ -31,7 +31,8 @@ _HOMES: Mapping[str, str] = MappingProxyType(
         "multigroup-table-2": "multigroup_tables",
     }
 )
-"""Module below `fairpca.experiments` with the experiment in its ``EXPERIMENTS``, by name."""
+"""By the name of an experiment: the module in ``experiments/papers`` that lists it in
+``EXPERIMENTS``. It is imported when the experiment is asked for."""
 
 
 def experiment_names() -> tuple[str, ...]:
@@ -42,7 +43,7 @@ def experiment_names() -> tuple[str, ...]:
     >>> "fair-streaming-table-4" in experiment_names()
     True
     """
-    return tuple(_HOMES)
+    return tuple(_MODULES)
 
 
 def find_experiment(name: str) -> Experiment:
@@ -58,8 +59,8 @@ def find_experiment(name: str) -> Experiment:
     >>> find_experiment("fair-streaming-table-4").source
     'Lee et al. (2023), Table 4'
     """
-    if name not in _HOMES:
-        raise ValueError(f"no experiment {name!r}; there are {', '.join(_HOMES)}.")
-    module = import_module(f"fairpca.experiments.papers.{_HOMES[name]}")
+    if name not in _MODULES:
+        raise ValueError(f"no experiment {name!r}; there are {', '.join(_MODULES)}.")
+    module = import_module(f"fairpca.experiments.papers.{_MODULES[name]}")
     experiments: tuple[Experiment, ...] = module.EXPERIMENTS
     return next(found for found in experiments if found.name == name)

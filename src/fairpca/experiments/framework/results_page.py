@@ -8,24 +8,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fairpca.experiments.framework.cells import Cell, compare_cells, grouped
+from fairpca.experiments.framework.experiment import Outcome
 from fairpca.experiments.framework.output import cell_label, cell_texts, derived_tables
-from fairpca.experiments.framework.printed_cells import Cell, compare_cells
 from fairpca.experiments.framework.registry import experiment_names, find_experiment
-from fairpca.experiments.framework.running import Outcome
 
-__all__ = ["outcome_sections", "overview", "read_outcome", "read_outcomes", "results_page"]
+__all__ = ["read_outcomes", "results_page", "table_head", "table_line"]
 
 
 def read_outcomes(folder: Path) -> list[Outcome]:
     """Return the outcomes that `write_outcome` left in a folder, in the order of the registry."""
     return [
-        read_outcome(folder, name)
+        _read_outcome(folder, name)
         for name in experiment_names()
         if (folder / f"{name}.json").exists()
     ]
 
 
-def read_outcome(folder: Path, name: str) -> Outcome:
+def _read_outcome(folder: Path, name: str) -> Outcome:
     """Rebuild an outcome from ``NAME_units.csv`` and ``NAME.json``."""
     experiment = find_experiment(name)
     about = json.loads((folder / f"{name}.json").read_text("utf-8"))
@@ -49,21 +49,21 @@ def read_outcome(folder: Path, name: str) -> Outcome:
 
 def results_page(outcomes: Sequence[Outcome]) -> str:
     """Return Markdown: an overview, then a section per experiment."""
-    lines = ["# Published results, computed again", "", *_PREFACE, "", *overview(outcomes)]
+    lines = ["# Published results, computed again", "", *_PREFACE, "", *_overview(outcomes)]
     for outcome in outcomes:
-        lines += ["", *outcome_sections(outcome)]
+        lines += ["", *_section(outcome)]
     return "\n".join([*lines, ""])
 
 
-def overview(outcomes: Sequence[Outcome]) -> list[str]:
+def _overview(outcomes: Sequence[Outcome]) -> list[str]:
     """Return the table of counts and run times, and their sums."""
     head = ("experiment", "source", "published cells", "within two sd", "outside", "not computed",
             "repeats", "minutes of one core")  # fmt: skip
     return [
-        *_head(head),
+        *table_head(head),
         *(
-            _line(
-                f"[{o.experiment.name}](#{_anchor(o)})",
+            table_line(
+                f"[{o.experiment.name}](#reproduced-{o.experiment.name})",
                 o.experiment.source,
                 len(o.compared) + len(o.missing) or "",
                 len(o.compared) - len(o.outside) if o.compared else "",
@@ -74,20 +74,15 @@ def overview(outcomes: Sequence[Outcome]) -> list[str]:
             )
             for o in outcomes
         ),
-        _line("all of them", *[""] * 6, _minutes(_distinct(outcomes))),
+        table_line("all of them", *[""] * 6, _minutes(_distinct(outcomes))),
         "",
         *_run_times(outcomes),
     ]
 
 
 def _minutes(outcomes: Sequence[Outcome]) -> str:
-    least = "at least " if _unknown(outcomes) else ""
-    return f"{least}{sum(o.seconds for o in outcomes) / 60:.1f}"
-
-
-def _unknown(outcomes: Sequence[Outcome]) -> int:
-    """Return how many units the sum of the times is without: not timed, or not done."""
-    return sum(o.n_untimed + o.n_planned - o.n_units for o in outcomes)
+    unknown = sum(o.n_untimed + o.n_planned - o.n_units for o in outcomes)  # not timed, or not done
+    return f"{'at least ' if unknown else ''}{sum(o.seconds for o in outcomes) / 60:.1f}"
 
 
 def _distinct(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -124,20 +119,23 @@ def _run_times(outcomes: Sequence[Outcome]) -> list[str]:
     ]
 
 
-def outcome_sections(outcome: Outcome) -> list[str]:
+def _section(outcome: Outcome) -> list[str]:
     """Return an experiment's section: counts, its table, and what lies outside."""
     experiment = outcome.experiment
-    lines = [f"({_anchor(outcome)})=", f"## {experiment.source}: {experiment.title}", ""]
+    lines = [f"(reproduced-{experiment.name})=", f"## {experiment.source}: {experiment.title}", ""]
     n, planned = outcome.n_units, outcome.n_planned
     done = f"all {n:,}" if n == planned else f"{n:,} of {planned:,}"
     lines += [f"`fairpca reproduce {experiment.name}`; {done} units of work are done.", ""]
     lines += _table(outcome)
     for title, table in derived_tables(outcome).items():
-        lines += ["", f"**{title}**", "", *_head(list(table[0]))]
-        lines += [_line(*row.values()) for row in table]
+        lines += ["", f"**{title}**", "", *table_head(list(table[0]))]
+        lines += [table_line(*row.values()) for row in table]
     if outcome.outside:
         lines += ["", f"**Outside two published standard deviations: {len(outcome.outside)}**", ""]
-        lines += [_outside(outcome, cell) for cell in outcome.outside]
+        for cell in outcome.outside:
+            printed, ours, difference, _ = cell_texts(cell)
+            numbers = f"printed {printed}, ours {ours}, {difference}"
+            lines.append(f"- {cell_label(cell)}: {numbers}. {experiment.explain(cell)}")
     if outcome.missing:
         lines += ["", f"**Printed but not computed: {len(outcome.missing)}**", ""]
         rows = {
@@ -164,31 +162,23 @@ _PREFACE = (
 def _table(outcome: Outcome) -> list[str]:
     """Put the labels in `across` into columns and the others, as far as they vary, into rows."""
     across = outcome.experiment.across
-    cells = [c for c in outcome.cells if c.mean is not None]
-    cells = [c for c in cells if outcome.experiment.tabulated(c.labels)]
+    cells = [
+        c for c in outcome.cells if c.mean is not None and outcome.experiment.tabulated(c.labels)
+    ]
+    if not cells:
+        return []
     columns = list(dict.fromkeys(_column(cell.labels, across) for cell in cells))
     varying = [
         name
         for name in dict.fromkeys(name for cell in cells for name in cell.labels)
-        if name not in across and len({str(cell.labels.get(name)) for cell in cells}) > 1
+        if name not in across and len(grouped(cells, name)) > 1
     ]
-    rows: dict[tuple[str, ...], dict[str, Cell]] = {}
-    for cell in cells:
-        key = tuple(str(cell.labels.get(name, "")) for name in varying)
-        rows.setdefault(key, {})[_column(cell.labels, across)] = cell
-    if not cells:
-        return []
-    most = max((cell.n for cell in cells), default=0)
-    return [
-        *_head((*varying, *columns)),
-        *(
-            _line(
-                *key,
-                *(_entry(found[column], most) if column in found else "" for column in columns),
-            )
-            for key, found in rows.items()
-        ),
-    ]
+    most = max(cell.n for cell in cells)
+    lines = table_head((*varying, *columns))
+    for key, row in grouped(cells, *varying).items():
+        entries = {_column(cell.labels, across): _entry(cell, most) for cell in row}
+        lines.append(table_line(*key, *(entries.get(column, "") for column in columns)))
+    return lines
 
 
 def _entry(cell: Cell, most: int) -> str:
@@ -197,12 +187,6 @@ def _entry(cell: Cell, most: int) -> str:
     text = f"{printed.partition(' (')[0]} → {short}" if printed else short
     few = f" ({cell.n})" if cell.n < most else ""
     return (f"**{text}**" if flag else text) + few
-
-
-def _outside(outcome: Outcome, cell: Cell) -> str:
-    printed, ours, difference, _ = cell_texts(cell)
-    reason = outcome.experiment.explain(cell)
-    return f"- {cell_label(cell)}: printed {printed}, ours {ours}, {difference}. {reason}"
 
 
 def _column(labels: Mapping[str, Any], across: Sequence[str]) -> str:
@@ -222,13 +206,11 @@ def _repeats(cells: Sequence[Cell]) -> str:
     return str(max(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
 
 
-def _anchor(outcome: Outcome) -> str:
-    return f"reproduced-{outcome.experiment.name}"
+def table_head(names: Sequence[str]) -> list[str]:
+    """Return the first two lines of a table in Markdown."""
+    return [table_line(*names), "|" + "---|" * len(names)]
 
 
-def _head(names: Sequence[str]) -> list[str]:
-    return [_line(*names), "|" + "---|" * len(names)]
-
-
-def _line(*texts: object) -> str:
+def table_line(*texts: object) -> str:
+    """Return a line of a table in Markdown."""
     return "| " + " | ".join(str(text).replace("|", "\\|") for text in texts) + " |"

@@ -5,105 +5,25 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from fairpca.data.files.atomic import make_folder
-from fairpca.experiments.framework.experiment import Experiment, Row, Unit
-from fairpca.experiments.framework.printed_cells import Cell, compare_cells
+from fairpca.experiments.framework.cells import compare_cells
+from fairpca.experiments.framework.experiment import Experiment, Failure, Outcome, Row, Unit
 from fairpca.experiments.framework.registry import find_experiment
 from fairpca.experiments.framework.store import Store, default_cache, default_data
 from fairpca.report.comparing.parallel import in_processes, n_processes
 
-__all__ = ["Failure", "Outcome", "Progress", "reproduce"]
+__all__ = ["Progress", "reproduce"]
 
 Progress = Callable[[int, int, str], None]
-_Compute = Callable[[Unit, Store], Sequence[Row]]
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A unit that could not be computed.
-
-    Parameters
-    ----------
-    unit : mapping
-    message : str
-        The error, in one line.
-    details : str
-        Its traceback.
-    """
-
-    unit: Unit
-    message: str
-    details: str
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What an experiment gave.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    quick : bool
-        Whether this is the small version, whose numbers are not the paper's.
-    rows : tuple of mapping
-        Every value with its labels, one per unit, metric and so on: a tidy table.
-    cells : tuple of Cell
-        Means over the repeats beside the printed numbers.
-    failures : tuple of Failure
-    remarks : mapping of str to int
-        Warnings of the computation, and from how many units each came.
-    n_units, n_cached, n_planned : int
-        Units here, those of them that were found in the cache, and units of the whole experiment.
-    seconds : float
-        Processor time of all units, whenever they were computed.
-    n_untimed : int
-        Units whose time is not known, since they were brought from elsewhere.
-    wall_seconds : float
-        From start to end of this run.
-    """
-
-    experiment: Experiment
-    quick: bool
-    rows: tuple[Row, ...]
-    cells: tuple[Cell, ...]
-    failures: tuple[Failure, ...]
-    remarks: Mapping[str, int]
-    n_units: int
-    n_cached: int
-    n_planned: int
-    seconds: float
-    n_untimed: int
-    wall_seconds: float
-
-    @property
-    def compared(self) -> tuple[Cell, ...]:
-        """The computed cells that have a printed mean and standard deviation."""
-        return tuple(cell for cell in self.cells if cell.inside is not None)
-
-    @property
-    def outside(self) -> tuple[Cell, ...]:
-        """Those further than two printed standard deviations from the printed mean."""
-        return tuple(cell for cell in self.compared if not cell.inside)
-
-    @property
-    def missing(self) -> tuple[Cell, ...]:
-        """Printed numbers that were not computed."""
-        return tuple(cell for cell in self.cells if cell.mean is None)
-
-
-class _Done(NamedTuple):
-    """A unit's place in the list and what it gave."""
-
-    place: int
-    content: Mapping[str, Any] | None
-    failure: Failure | None = None
+_Result = tuple[int, Mapping[str, Any] | Failure]
+"""A unit's position in the list, and what the cache holds of it, or why it failed."""
 
 
 def reproduce(
@@ -120,8 +40,8 @@ def reproduce(
 ) -> Outcome:
     """Compute a published table or figure; what is in the cache is not computed again.
 
-    Each unit's result is written as soon as it is there: after an interruption, however abrupt, the
-    same call goes on where it stood.
+    Each unit's result is written as soon as it is computed: after an interruption, however abrupt,
+    the same call continues where the last one stopped.
 
     Parameters
     ----------
@@ -166,36 +86,44 @@ def reproduce(
     >>> len(outcome.failures), outcome.cells[0].labels["metric"]
     (0, 'exp_var_pct')
     """
+    start = time.perf_counter()
     found = find_experiment(experiment) if isinstance(experiment, str) else experiment
     store = Store(
         Path(cache) if cache else default_cache(), Path(data) if data else default_data(), fresh
     )
     make_folder(store.cache)
-    start = time.perf_counter()
     all_units = found.units(quick=quick)
     units = _chosen(found, all_units, only or {})
     keys = [_key(found, unit, store) for unit in units]
-    done: dict[int, _Done] = {
-        place: _Done(place, content)
-        for place, key in enumerate(keys)
-        if (content := store.entry(key)) is not None
-    }
+    entries = {i: store.entry(key) for i, key in enumerate(keys)}
+    done: dict[int, Mapping[str, Any] | Failure] = {i: e for i, e in entries.items() if e}
     n_cached = len(done)
-    left = () if kept else (place for place in range(len(units)) if place not in done)
-    work = [(place, units[place], keys[place]) for place in left]
+    left = [] if kept else [i for i in range(len(units)) if i not in done]
+    calls = [(found.compute, i, units[i], keys[i], store) for i in left]
     tell = progress or (lambda *_: None)
     tell(n_cached, len(units), "")
-    for result in _computed(found.compute, work, store, n_processes(jobs)):
-        done[result.place] = result
-        tell(len(done), len(units), ", ".join(str(v) for v in units[result.place].values()))
-    ordered = [done[place] for place in sorted(done)]
-    outcome = _outcome(
-        found, [units[place] for place in sorted(done)], ordered, quick=quick, partly=bool(only)
-    )
-    return replace(
-        outcome,
+    for i, result in _computed(calls, n_processes(jobs)):
+        done[i] = result
+        tell(len(done), len(units), ", ".join(str(v) for v in units[i].values()))
+    kept_results = [(units[i], result) for i, result in sorted(done.items())]
+    contents = [(unit, r) for unit, r in kept_results if not isinstance(r, Failure)]
+    rows = [{**unit, **row} for unit, content in contents for row in content["rows"]]
+    seconds = [float(content["seconds"]) for _, content in contents]
+    cells = compare_cells(rows, found.repeats, found.published())
+    if only or quick:  # what was left out on purpose is not missing
+        cells = tuple(cell for cell in cells if cell.mean is not None)
+    return Outcome(
+        experiment=found,
+        quick=quick,
+        rows=tuple(rows),
+        cells=cells,
+        failures=tuple(r for _, r in kept_results if isinstance(r, Failure)),
+        remarks=Counter(remark for _, content in contents for remark in content["remarks"]),
+        n_units=len(done),
         n_cached=n_cached,
         n_planned=len(all_units),
+        seconds=sum(seconds),
+        n_untimed=seconds.count(0.0),
         wall_seconds=time.perf_counter() - start,
     )
 
@@ -224,7 +152,7 @@ def _chosen(
 
 
 def _key(experiment: Experiment, unit: Unit, store: Store) -> dict[str, Any]:
-    """Name everything a unit's result depends on (versions are added by the store)."""
+    """Name everything a unit's result depends on (the store adds the versions of packages)."""
     compute = experiment.compute
     return {
         "compute": f"{compute.__module__}.{compute.__qualname__}",
@@ -234,21 +162,24 @@ def _key(experiment: Experiment, unit: Unit, store: Store) -> dict[str, Any]:
     }
 
 
-def _computed(
-    compute: _Compute, work: Sequence[tuple[int, Unit, Mapping[str, Any]]], store: Store, jobs: int
-) -> Iterator[_Done]:
+def _computed(calls: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[_Result]:
     """Yield results as they come."""
-    jobs = min(jobs, len(work))
-    if jobs <= 1:
-        with threadpool_limits(1):
-            for place, unit, key in work:
-                yield _one(compute, place, unit, key, store)
+    jobs = min(jobs, len(calls))
+    if jobs > 1:
+        yield from in_processes(_one, calls, jobs)
         return
-    calls = ((compute, place, unit, key, store) for place, unit, key in work)
-    yield from in_processes(_one, calls, jobs)
+    with threadpool_limits(1):
+        for call in calls:
+            yield _one(*call)
 
 
-def _one(compute: _Compute, place: int, unit: Unit, key: Mapping[str, Any], store: Store) -> _Done:
+def _one(
+    compute: Callable[[Unit, Store], Sequence[Row]],
+    i: int,
+    unit: Unit,
+    key: Mapping[str, Any],
+    store: Store,
+) -> _Result:
     """Compute a unit and keep its rows."""
     start = time.process_time()
     try:
@@ -259,54 +190,18 @@ def _one(compute: _Compute, place: int, unit: Unit, key: Mapping[str, Any], stor
             rows = [_plain_row(row) for row in compute(unit, store)]
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
-        return _Done(place, None, Failure(unit, message, traceback.format_exc()))
+        return i, Failure(unit, message, traceback.format_exc())
     content = {
         "rows": rows,
         "seconds": max(time.process_time() - start, 1e-9),  # 0 stands for not known
         "remarks": list(dict.fromkeys(str(warning.message) for warning in caught)),
     }
     store.keep(key, content)
-    return _Done(place, content)
+    return i, content
 
 
 def _plain_row(row: Row) -> dict[str, Any]:
+    """Return a row without NumPy's types, as JSON takes it."""
     plain = {name: value.item() if hasattr(value, "item") else value for name, value in row.items()}
     plain["value"] = float(plain["value"])
     return plain
-
-
-def _outcome(
-    experiment: Experiment,
-    units: Sequence[Unit],
-    done: Sequence[_Done],
-    *,
-    quick: bool,
-    partly: bool,
-) -> Outcome:
-    rows: list[Row] = []
-    remarks: dict[str, int] = {}
-    seconds: list[float] = []
-    for unit, result in zip(units, done, strict=True):
-        if result.content is None:
-            continue
-        rows += [{**unit, **row} for row in result.content["rows"]]
-        seconds.append(float(result.content["seconds"]))
-        for remark in result.content["remarks"]:
-            remarks[remark] = remarks.get(remark, 0) + 1
-    cells = compare_cells(rows, experiment.repeats, experiment.published())
-    if partly or quick:  # what was left out on purpose is not missing
-        cells = tuple(cell for cell in cells if cell.mean is not None)
-    return Outcome(
-        experiment=experiment,
-        quick=quick,
-        rows=tuple(rows),
-        cells=cells,
-        failures=tuple(result.failure for result in done if result.failure is not None),
-        remarks=remarks,
-        n_units=len(units),
-        n_cached=0,
-        n_planned=0,
-        seconds=sum(seconds),
-        n_untimed=seconds.count(0.0),
-        wall_seconds=0.0,
-    )

@@ -1,6 +1,6 @@
 """Results kept on disk under the hash of everything they depend on, and the data to compute them.
 
-A damaged, foreign or half-written entry is no entry: it is computed again and written over.
+An entry that is damaged, half written or under the wrong name is computed again and written over.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import sklearn
@@ -27,12 +27,14 @@ from fairpca.datasets.bundle import read_bytes
 
 __all__ = ["MissingDataError", "Store", "default_cache", "default_data", "digest", "versions"]
 
+T = TypeVar("T")
 Arrays = dict[str, NDArray[Any]]
 _DAMAGE = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, MemoryError),
     *(zipfile.BadZipFile, zlib.error),
 )
-_LARGEST = 2**30  # bytes; an entry is a small table, or one fit
+_LARGEST = 2**30
+"""Bytes of the largest file read as an entry, which is a small table or one fit."""
 
 
 class MissingDataError(ValueError):
@@ -85,7 +87,7 @@ class Store:
     data : Path or None
         The folder of data that do not come with the package.
     fresh : bool
-        Compute everything again; what is found is written over.
+        Compute everything again, and replace what the cache holds.
 
     Examples
     --------
@@ -109,16 +111,17 @@ class Store:
         MissingDataError
             If it is not there.
         """
+        lacking = f"this experiment reads {name}, which does not come with the package"
         if self.data is None:
             raise MissingDataError(
-                f"this experiment reads {name}, which does not come with the package: give the "
-                f"folder that holds it (--data FOLDER), or set FAIRPCA_SHARED to the folder above."
+                f"{lacking}: give the folder that holds it (--data FOLDER), or set FAIRPCA_SHARED "
+                "to the folder above."
             )
         path = self.data / name
         if not path.is_file():
             raise MissingDataError(
-                f"this experiment reads {name}, which does not come with the package and is not "
-                f"in the data folder {self.data}: give a folder that holds it (--data FOLDER)."
+                f"{lacking} and is not in the data folder {self.data}: give a folder that holds it "
+                "(--data FOLDER)."
             )
         return path
 
@@ -131,13 +134,14 @@ class Store:
 
     def entry(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return what was kept under a key, or None."""
-        path = self._path(key, "json")
-        try:
-            entry = json.loads(_own_file(path).read_text("utf-8"))
-            intact = entry["key"] == _plain(key) and entry["check"] == digest(entry["content"])
-        except _DAMAGE:
-            return None
-        return dict(entry["content"]) if intact and not self.fresh else None
+
+        def checked(file: BinaryIO) -> dict[str, Any]:
+            entry = json.load(file)
+            if entry["key"] != _plain(key) or entry["check"] != digest(entry["content"]):
+                raise ValueError("another entry, or a changed one.")
+            return dict(entry["content"])
+
+        return self._read(key, "json", checked)
 
     def keep(self, key: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         """Keep values that JSON can write, whole or not at all."""
@@ -156,20 +160,29 @@ class Store:
 
     def arrays(self, key: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
         """Return the arrays kept under a key, or make and keep them."""
-        path = self._path(key, "npz")
-        if not self.fresh:
-            try:
-                with (
-                    _own_file(path).open("rb") as file,
-                    np.load(file, allow_pickle=False) as stored,
-                ):
-                    return {name: stored[name] for name in stored.files}
-            except _DAMAGE:
-                pass
-        made = make()
-        with atomic_path(self._new(key, "npz")) as partial, partial.open("wb") as target:
-            np.savez_compressed(target, **made)  # type: ignore[arg-type]
-        return made
+
+        def loaded(file: BinaryIO) -> Arrays:
+            with np.load(file, allow_pickle=False) as stored:
+                return {name: stored[name] for name in stored.files}
+
+        found = self._read(key, "npz", loaded)
+        if found is None:
+            found = make()
+            with atomic_path(self._new(key, "npz")) as partial, partial.open("wb") as target:
+                np.savez_compressed(target, **found)  # type: ignore[arg-type]
+        return found
+
+    def _read(self, key: Mapping[str, Any], suffix: str, load: Callable[[BinaryIO], T]) -> T | None:
+        """Load an entry; None where there is none, or it is damaged or not a plain file."""
+        path = self._path(key, suffix)
+        try:
+            status = path.stat()
+            if self.fresh or not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+                return None
+            with path.open("rb") as file:
+                return load(file)
+        except _DAMAGE:
+            return None
 
     def _path(self, key: Mapping[str, Any], suffix: str) -> Path:
         name = digest({"key": _plain(key), "versions": versions()})
@@ -179,14 +192,6 @@ class Store:
         path = self._path(key, suffix)
         make_folder(path.parent)
         return path
-
-
-def _own_file(path: Path) -> Path:
-    """Refuse what cannot be an entry: a device, a pipe, a file without end."""
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-        raise ValueError(f"{path} is no entry of a cache.")
-    return path
 
 
 def _plain(value: Any) -> Any:

@@ -8,24 +8,19 @@ ten draws, and the random matrix has independent standard normal entries.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from functools import lru_cache, partial
 
 import numpy as np
+import plotly.graph_objects as go
 import scipy.linalg
 from numpy.typing import NDArray
 
-from fairpca.experiments.framework.experiment import Experiment, Row, Unit
+from fairpca.experiments.framework.experiment import Experiment, Outcome, Row, Unit, rows_of
 from fairpca.experiments.framework.figures import curves, point_panels
 from fairpca.experiments.framework.store import Store
-from fairpca.experiments.papers.author_splits import fit_rows
-from fairpca.experiments.papers.moment_methods import Fitted
-from fairpca.metrics import explained_variance_ratio, median_bandwidth, mmd_squared
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-    from fairpca.experiments.framework.running import Outcome
+from fairpca.experiments.papers.table_methods import plain_bandwidth, represent
+from fairpca.experiments.papers.table_protocol import Part, Representation, Split, measure
 
 __all__ = ["EXPERIMENTS", "cloud_and_clusters", "growing_normals"]
 
@@ -36,7 +31,6 @@ _K = 2
 _SEEDS = 10
 _SIZES = tuple(range(20, 101, 10))
 _P0 = 1000
-_REVISION = 1
 
 
 def cloud_and_clusters(seed: int, n: int = 150) -> tuple[Floats, NDArray[np.int64]]:
@@ -97,7 +91,7 @@ def _first_units(*, quick: bool) -> list[Unit]:
     return [
         {"method": method, "seed": seed}
         for seed in range(1 if quick else _SEEDS)
-        for method in _methods(quick=quick)
+        for method in (_METHODS[::2] if quick else _METHODS)
     ]
 
 
@@ -106,73 +100,47 @@ def _growing_units(*, quick: bool) -> list[Unit]:
         {"method": method, "p": p, "seed": seed}
         for seed in range(1 if quick else _SEEDS)
         for p in (_SIZES[:1] if quick else _SIZES)
-        for method in _methods(quick=quick)
+        for method in (_METHODS[::2] if quick else _METHODS)
     ]
 
 
-def _methods(*, quick: bool) -> tuple[str, ...]:
-    return (_METHODS[0], _METHODS[-1]) if quick else _METHODS
-
-
-def _draw(unit: Unit) -> tuple[Floats, NDArray[np.int64]]:
+def _fitted(unit: Unit, store: Store) -> tuple[Split, Representation]:
+    """Fit a method to a draw, which is both parts of its split."""
     seed = int(unit["seed"])
-    return growing_normals(seed, int(unit["p"])) if "p" in unit else cloud_and_clusters(seed)
-
-
-def _fitted(unit: Unit, method: str, store: Store) -> Fitted:
-    names = {name: unit[name] for name in ("p", "seed") if name in unit}
-    key = {"of": "mmd synthetic", "revision": _REVISION, "method": method, **names}
-    return store.arrays(key, lambda: fit_rows(method, _K, *_draw(unit)))
-
-
-def _projected(unit: Unit, method: str, store: Store) -> Floats:
-    fitted = _fitted(unit, method, store)
-    Z: Floats = (_draw(unit)[0] - fitted["mean"]) @ fitted["components"].T
-    return Z
+    X, group = growing_normals(seed, int(unit["p"])) if "p" in unit else cloud_and_clusters(seed)
+    draw = Part(X, group, group == 1)
+    split = Split("synthetic", seed, draw, draw)
+    return split, represent(split, str(unit["method"]), _K, store, paper=2022)
 
 
 def _compute(unit: Unit, store: Store) -> list[Row]:
     """Fit one method on one draw; return the variance kept and MMD², σ from plain PCA."""
-    X, groups = _draw(unit)
-    method = str(unit["method"])
-    sigma = median_bandwidth(_projected(unit, "PCA", store))
-    Z = _projected(unit, method, store)
-    share = explained_variance_ratio(X, _fitted(unit, method, store)["components"])
-    return [
-        {"metric": "exp_var_pct", "value": 100 * share},
-        {"metric": "mmd2", "value": mmd_squared(Z, groups, bandwidth=sigma)},
-    ]
+    split, found = _fitted(unit, store)
+    return rows_of(measure(split, found, plain_bandwidth(split, _K, store, paper=2022)))
 
 
 def _compute_seconds(unit: Unit, store: Store) -> list[Row]:
-    seconds = _fitted(unit, str(unit["method"]), store)["seconds"]
-    return [{"metric": "fit_seconds", "value": float(seconds)}]
+    return rows_of({"fit_seconds": _fitted(unit, store)[1].fit_seconds})
 
 
 def _panels(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
     shown = [row for row in outcome.rows if row["metric"] == "mmd2" and row["seed"] == 0]
-    groups: NDArray[Any] = cloud_and_clusters(0)[1]
-    panels = {
-        str(row["method"]): (_projected(row, str(row["method"]), store), groups) for row in shown
-    }
+    found = {str(row["method"]): _fitted(row, store) for row in shown}
+    panels = {name: (made.train, split.train.y) for name, (split, made) in found.items()}
     return {"The first draw, projected": point_panels(panels)}
 
 
-def _over_dimensions(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
+def _over_dimensions(
+    titles: Mapping[str, str], outcome: Outcome, store: Store
+) -> dict[str, go.Figure]:
+    """Draw metrics over p, by title."""
     del store
-    titles = {"exp_var_pct": "Variance kept, per cent", "mmd2": "MMD²"}
     return {
         f"{title}, over the dimension p": curves(
-            outcome.cells, "p", metric, by="method", log_y=metric == "mmd2"
+            outcome.cells, "p", metric, by="method", log_y=metric != "exp_var_pct"
         )
         for metric, title in titles.items()
     }
-
-
-def _seconds_figure(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
-    del store
-    title = "Seconds of one fit on one core, over the dimension p"
-    return {title: curves(outcome.cells, "p", "fit_seconds", by="method", log_y=True)}
 
 
 EXPERIMENTS = (
@@ -192,7 +160,9 @@ EXPERIMENTS = (
         units=_growing_units,
         compute=_compute,
         repeats=("seed",),
-        figures=_over_dimensions,
+        figures=partial(
+            _over_dimensions, {"exp_var_pct": "Variance kept, per cent", "mmd2": "MMD²"}
+        ),
         across=("method", "metric"),
     ),
     Experiment(
@@ -202,7 +172,7 @@ EXPERIMENTS = (
         units=_growing_units,
         compute=_compute_seconds,
         repeats=("seed",),
-        figures=_seconds_figure,
+        figures=partial(_over_dimensions, {"fit_seconds": "Seconds of one fit on one core"}),
         across=("method", "metric"),
     ),
 )

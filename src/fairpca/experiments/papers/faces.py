@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -26,50 +28,49 @@ from sklearn.preprocessing import StandardScaler
 from fairpca.data.array_library import giving_arrays
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.estimators.streaming import StreamingMomentMatchingPCA
-from fairpca.experiments.framework.experiment import Experiment, Row, Unit
+from fairpca.experiments.framework.cells import grouped
+from fairpca.experiments.framework.experiment import Experiment, Outcome, Row, Unit, rows_of
 from fairpca.experiments.framework.figures import curves, montage
 from fairpca.experiments.framework.store import Store
 from fairpca.metrics import explained_variance_ratio, mmd_squared
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-    from fairpca.experiments.framework.running import Outcome
-
 __all__ = ["EXPERIMENTS", "Images", "load_images"]
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
-FILES: Mapping[str, str] = {"orl_faces": "images/orl_faces.npz", "mnist5k": "images/mnist5k.npz"}
-COMPONENTS: Mapping[str, int] = {"orl_faces": 100, "mnist5k": 100}
-BLOCKS: Mapping[str, tuple[int, ...]] = {
-    "orl_faces": (300, 150, 80, 40),
-    "mnist5k": (3200, 800, 320, 160),
-}
-MARKS: Mapping[str, tuple[str, str]] = {
-    "orl_faces": ("no glasses", "glasses"),
-    "mnist5k": ("even", "odd"),
-}
-UNFAIR = (1, 2, 5, 10)
-STEPS = 5  # as in the paper
-N_SPLITS = 10
-_CHOSEN_M, _SHOWN = 2, 6
+
+class _Collection(NamedTuple):
+    """Images in a file of the data folder, the block sizes to try, and the mark's two names."""
+
+    file: str
+    blocks: tuple[int, ...]
+    marks: tuple[str, str]
+
+
+_COLLECTIONS: Mapping[str, _Collection] = MappingProxyType(
+    {
+        "orl_faces": _Collection(
+            "images/orl_faces.npz", (300, 150, 80, 40), ("no glasses", "glasses")
+        ),
+        "mnist5k": _Collection("images/mnist5k.npz", (3200, 800, 320, 160), ("even", "odd")),
+    }
+)
+_K = 100
+_UNFAIR = (1, 2, 5, 10)
+_STEPS = 5  # as in the paper
+_N_SPLITS = 10
+_CHOSEN_M = 2  # with which block sizes are compared
+_SHOWN = 6  # images in a figure
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
     """Images as rows, with the mark to erase.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_pixels)
-        Grey values 0 to 255.
-    mark : ndarray of bool, shape (n_samples,)
-        Whether the image has it: glasses, or an odd digit.
-    person : ndarray, shape (n_samples,)
-        Images of one person are all for training or all held out.
-    shape : tuple of two int
-        Height and width.
+    X (n_samples, n_pixels) holds gray values 0 to 255; mark says whether the image has glasses, or
+    an odd digit. Images of one person are all for training or all held out. The shape is height and
+    width.
     """
 
     X: Floats
@@ -95,30 +96,40 @@ def load_images(path: Path) -> Images:
     )
 
 
-def units(*, quick: bool) -> list[Unit]:
+def _units(*, quick: bool) -> list[Unit]:
     """List both ablations, and plain PCA beside them."""
     found: list[Unit] = []
-    for split in range(1 if quick else N_SPLITS):
-        for dataset in ("orl_faces",) if quick else FILES:
-            base: Unit = {"dataset": dataset, "split": split}
-            largest = BLOCKS[dataset][0]
-            found.append({**base, "method": "PCA", "m": 0, "b": 0})
+    for split in range(1 if quick else _N_SPLITS):
+        for dataset in ("orl_faces",) if quick else _COLLECTIONS:
+            largest, *smaller = _COLLECTIONS[dataset].blocks
+            fits = [("PCA", 0, 0)]
+            for m in _UNFAIR:
+                fits += [("offline", m, 0), ("FNPM", m, largest)]
+            fits += [("FNPM", _CHOSEN_M, b) for b in smaller]
             found += [
-                {**base, "method": method, "m": m, "b": b}
-                for m in UNFAIR
-                for method, b in (("offline", 0), ("FNPM", largest))
-            ]
-            found += [
-                {**base, "method": "FNPM", "m": _CHOSEN_M, "b": b} for b in BLOCKS[dataset][1:]
+                {"dataset": dataset, "split": split, "method": method, "m": m, "b": b}
+                for method, m, b in fits
             ]
     return found[:6] if quick else found
 
 
-def compute(unit: Unit, store: Store) -> list[Row]:
+def _inputs(unit: Unit) -> tuple[str, ...]:
+    return (_COLLECTIONS[str(unit["dataset"])].file,)
+
+
+def _opened(unit: Unit, store: Store) -> tuple[Images, Rows, Rows]:
+    """Return a unit's images, and its training and held-out rows: a quarter of the people."""
+    images = load_images(store.path(*_inputs(unit)))
+    number = int(unit["split"])
+    splitter = GroupShuffleSplit(1, test_size=0.25, random_state=number)
+    train, test = next(splitter.split(images.X, groups=images.person))
+    return images, np.random.default_rng(number).permutation(train), test
+
+
+def _compute(unit: Unit, store: Store) -> list[Row]:
     """Fit on the training images, measure on the others."""
-    images = load_images(store.path(FILES[str(unit["dataset"])]))
-    train, test = _split(images, int(unit["split"]))
-    fitted = store.arrays(_key(unit, store), partial(_fitted, unit, images, train))
+    images, train, test = _opened(unit, store)
+    fitted = _fitted(unit, images, train, store)
     V, mean = fitted["components"], fitted["mean"]
     Z, Z_test = ((images.X[part] - mean) @ V.T for part in (train, test))
     values = {
@@ -127,52 +138,43 @@ def compute(unit: Unit, store: Store) -> list[Row]:
         "linear_auc": _auc(Z, images.mark[train], Z_test, images.mark[test]),
     }
     if unit["method"] == "FNPM":
-        exact = {**unit, "method": "offline", "b": 0}
-        U = store.arrays(_key(exact, store), partial(_fitted, exact, images, train))
-        values["subspace_error"] = _distance(fitted["unfair_subspace"], U["unfair_subspace"])
-    return [{"metric": metric, "value": value} for metric, value in values.items()]
+        exact = _fitted({**unit, "method": "offline", "b": 0}, images, train, store)
+        U, subspace = fitted["unfair_subspace"], exact["unfair_subspace"]
+        # the sine of the largest angle from U's rows to the exact unfair subspace
+        values["subspace_error"] = float(np.linalg.norm(U - (U @ subspace.T) @ subspace, 2))
+    return rows_of(values)
 
 
-def _key(unit: Unit, store: Store) -> dict[str, Any]:
-    names = ("dataset", "split", "method", "m", "b")
+def _fitted(unit: Unit, images: Images, train: Rows, store: Store) -> dict[str, Floats]:
+    """Fit a unit's method to its training images, or take the fit of an earlier unit."""
+
+    def fit() -> dict[str, Floats]:
+        m = int(unit["m"])
+        model: Any
+        if unit["method"] == "PCA":
+            model = MomentMatchingPCA(_K, match_mean=False)
+        elif unit["method"] == "offline":
+            model = MomentMatchingPCA(_K, n_unfair=m)
+        else:
+            model = StreamingMomentMatchingPCA(
+                _K,
+                n_unfair=m,
+                solver="power",
+                block_size=min(int(unit["b"]), len(train)),
+                pca_block_size=len(train),
+                n_unfair_blocks=_STEPS,
+                n_pca_blocks=_STEPS,
+                oversample=0,
+            )
+        model.fit(images.X[train], sensitive_features=images.mark[train])
+        found = {"components": model.components_, "mean": model.mean_}
+        if unit["method"] != "PCA":
+            found["unfair_subspace"] = model.unfair_subspace_
+        return found
+
+    key = {name: unit[name] for name in ("dataset", "split", "method", "m", "b")}
     inputs = store.fingerprints(_inputs(unit))
-    return {"of": "faces", "revision": 1, **{name: unit[name] for name in names}, "inputs": inputs}
-
-
-def _inputs(unit: Unit) -> tuple[str, ...]:
-    return (FILES[str(unit["dataset"])],)
-
-
-def _split(images: Images, number: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Hold out a quarter of the people."""
-    splitter = GroupShuffleSplit(1, test_size=0.25, random_state=number)
-    train, test = next(splitter.split(images.X, groups=images.person))
-    return np.random.default_rng(number).permutation(train), test
-
-
-def _fitted(unit: Unit, images: Images, train: NDArray[np.intp]) -> dict[str, Floats]:
-    k, m, b = COMPONENTS[str(unit["dataset"])], int(unit["m"]), int(unit["b"])
-    model: Any
-    if unit["method"] == "PCA":
-        model = MomentMatchingPCA(k, match_mean=False)
-    elif unit["method"] == "offline":
-        model = MomentMatchingPCA(k, n_unfair=m)
-    else:
-        model = StreamingMomentMatchingPCA(
-            k,
-            n_unfair=m,
-            solver="power",
-            block_size=min(b, len(train)),
-            pca_block_size=len(train),
-            n_unfair_blocks=STEPS,
-            n_pca_blocks=STEPS,
-            oversample=0,
-        )
-    model.fit(images.X[train], sensitive_features=images.mark[train])
-    found = {"components": model.components_, "mean": model.mean_}
-    if unit["method"] != "PCA":
-        found["unfair_subspace"] = model.unfair_subspace_
-    return found
+    return store.arrays({"of": "faces", "revision": 1, **key, "inputs": inputs}, fit)
 
 
 def _auc(Z: Floats, mark: NDArray[np.bool_], Z_test: Floats, mark_test: NDArray[np.bool_]) -> float:
@@ -182,75 +184,61 @@ def _auc(Z: Floats, mark: NDArray[np.bool_], Z_test: Floats, mark_test: NDArray[
     return float(roc_auc_score(mark_test, scores))
 
 
-def _distance(U: Floats, exact: Floats) -> float:
-    """Return the sine of the largest angle from the rows of U to the exact unfair subspace."""
-    return float(np.linalg.norm(U - (U @ exact.T) @ exact, 2))
-
-
 def _figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
     figures: dict[str, go.Figure] = {}
-    for dataset in dict.fromkeys(str(row["dataset"]) for row in outcome.rows):
-        done = {
+    for (dataset,), rows in grouped(outcome.rows, "dataset").items():
+        fits = {
             (str(row["method"]), int(row["m"]), int(row["b"])): row
-            for row in outcome.rows
-            if row["split"] == 0 and row["dataset"] == dataset
+            for row in rows
+            if row["split"] == 0
         }
-        for title, wanted in (("m", _over_m(done)), ("the block size b", _over_blocks(done))):
+        over_m = {f"m = {m}": row for (how, m, _), row in fits.items() if how == "offline"}
+        over_b = {
+            f"b = {b}": row
+            for (how, m, b), row in sorted(fits.items())
+            if how == "FNPM" and m == _CHOSEN_M
+        }
+        for title, wanted in (("m", over_m), ("the block size b", over_b)):
             if wanted:
                 name = f"{dataset}: held-out images over {title}"
                 figures[name] = _gallery(wanted, store)
         cells = [cell for cell in outcome.cells if cell.labels["dataset"] == dataset]
-        whole = ("0", str(BLOCKS[dataset][0]))  # FNPM in blocks of all rows, and what has none
-        over_m = [cell for cell in cells if str(cell.labels["b"]) in whole]
+        whole = ("0", str(_COLLECTIONS[dataset].blocks[0]))  # no blocks, and blocks of all rows
         figures[f"{dataset}: how well a linear classifier tells the mark, over m (AUC)"] = curves(
-            over_m, "m", "linear_auc", by="method"
+            [cell for cell in cells if str(cell.labels["b"]) in whole],
+            "m",
+            "linear_auc",
+            by="method",
         )
-        over_b = [
-            cell
-            for cell in cells
-            if cell.labels["method"] == "FNPM" and int(cell.labels["m"]) == _CHOSEN_M
-        ]
+        chosen = grouped(cells, "method", "m").get(("FNPM", str(_CHOSEN_M)), [])
         figures[f"{dataset}: sine of the angle to the exact unfair subspace, over b"] = curves(
-            over_b, "b", "subspace_error", by="method"
+            chosen, "b", "subspace_error", by="method"
         )
     return figures
-
-
-Found = Mapping[tuple[str, int, int], Row]
-
-
-def _over_m(done: Found) -> dict[str, Row]:
-    return {f"m = {m}": row for (method, m, b), row in done.items() if method == "offline"}
-
-
-def _over_blocks(done: Found) -> dict[str, Row]:
-    blocks = sorted(key for key in done if key[0] == "FNPM" and key[1] == _CHOSEN_M)
-    return {f"b = {key[2]}": done[key] for key in blocks}
 
 
 def _gallery(rows: Mapping[str, Row], store: Store) -> go.Figure:
     """Draw originals, what the components keep of them, and their part in the unfair subspace."""
     first = next(iter(rows.values()))
-    images = load_images(store.path(FILES[str(first["dataset"])]))
-    train, test = _split(images, int(first["split"]))
-    chosen = np.concatenate([_people(images, test[images.mark[test] == mark]) for mark in (0, 1)])
-    X = images.X[chosen]
+    images, train, test = _opened(first, store)
+    shown = np.concatenate([_people(images, test[images.mark[test] == mark]) for mark in (0, 1)])
+    X = images.X[shown]
     lines = {"original": [row.reshape(images.shape) for row in X]}
     for name, row in rows.items():
-        fitted = store.arrays(_key(row, store), partial(_fitted, row, images, train))
+        fitted = _fitted(row, images, train, store)
         for what, subspace in (("kept", "components"), ("erased", "unfair_subspace")):
             part = (X - fitted["mean"]) @ fitted[subspace].T @ fitted[subspace]
             part = part + fitted["mean"] if what == "kept" else part
             lines[f"{what}, {name}"] = [line.reshape(images.shape) for line in part]
-    titles = [MARKS[str(first["dataset"])][int(images.mark[i])] for i in chosen]
-    return montage(lines, titles)
+    marks = _COLLECTIONS[str(first["dataset"])].marks
+    return montage(lines, [marks[int(images.mark[i])] for i in shown])
 
 
-def _people(images: Images, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+def _people(images: Images, rows: Rows) -> Rows:
     """Return one image each of a few people, and more of the same where they are too few."""
     first = np.sort(np.unique(images.person[rows], return_index=True)[1])
     others = np.setdiff1d(np.arange(len(rows)), first)
-    chosen: NDArray[np.intp] = rows[np.concatenate([first, others])]
+    chosen: Rows = rows[np.concatenate([first, others])]
     return chosen[: _SHOWN // 2]
 
 
@@ -259,8 +247,8 @@ EXPERIMENTS = (
         "faces",
         "Images with a group's mark erased, over m and over the block size",
         source="Lee et al. (2023), Figures 1 and 3–5, on other images than theirs",
-        units=units,
-        compute=compute,
+        units=_units,
+        compute=_compute,
         inputs=_inputs,
         figures=_figures,
     ),

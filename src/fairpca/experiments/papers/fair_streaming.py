@@ -6,29 +6,27 @@ under the label ``protocol = honest``: trained on the training part, measured on
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
-from fairpca.experiments.framework.experiment import Experiment, Row, Unit
+from fairpca.experiments.framework.cells import Cell, PublishedCell, grouped, published_cells
+from fairpca.experiments.framework.experiment import Experiment, Outcome, Row, Unit, rows_of
 from fairpca.experiments.framework.figures import metric_scatter
-from fairpca.experiments.framework.printed_cells import Cell
-from fairpca.experiments.framework.published import PublishedCell, published_cells
 from fairpca.experiments.framework.store import Store, digest
-from fairpca.experiments.papers.moment_methods import (
+from fairpca.experiments.papers.table_methods import (
     KERNEL,
     SLOW,
-    Fitted,
-    apply_fitted,
-    fit_method,
     method_names,
+    plain_bandwidth,
+    represent,
 )
-from fairpca.experiments.papers.moment_tables import (
+from fairpca.experiments.papers.table_protocol import (
     CLASSIFIERS,
     COMPONENTS,
     N_SPLITS,
@@ -38,22 +36,17 @@ from fairpca.experiments.papers.moment_tables import (
     load_split,
     measure,
 )
-from fairpca.metrics import attribute_leakage, median_bandwidth, mmd_squared
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-    from fairpca.experiments.framework.running import Outcome
+from fairpca.metrics import attribute_leakage, mmd_squared
 
 __all__ = ["AT_RANDOM", "EXPERIMENTS", "compute", "units"]
 
 AT_RANDOM = "mmd2_at_random"
 """MMD² of plain PCA when the test rows are put into groups of the same sizes at random."""
 
-_QUICK_ROWS = 400
-_LEAKAGE_ROWS = 3000
+_QUICK_ROWS = 400  # training rows of the small version
+_LEAKAGE_ROWS = 3000  # test rows that leakage is measured on: the kernel classifier is quadratic
 _MEASURES = "measures"
-_SMALLEST = "german_credit"  # the one data set whose small version has the slow methods too
+_SMALLEST = "german_credit"  # the only data set whose small version includes the slow methods
 
 
 def units(
@@ -92,55 +85,25 @@ def compute(unit: Unit, store: Store) -> list[Row]:
     """Fit one method on one split; measure it or train a classifier on it."""
     rows = int(unit["rows"]) if "rows" in unit else None
     split = load_split(str(unit["dataset"]), int(unit["split"]), rows=rows)
-    found, seconds = _represented(split, str(unit["method"]), unit, store)
+    found = represent(split, str(unit["method"]), int(unit["k"]), store)
     task = str(unit["task"])
     if task == _MEASURES:
-        values = {**_measured(split, found, unit, store), **seconds}
-    else:
-        values = _classified(split, found, task, str(unit["protocol"]), store)
-    classifier = "" if task == _MEASURES else task
-    return [
-        {"classifier": classifier, "metric": metric, "value": value}
-        for metric, value in values.items()
-    ]
-
-
-def _represented(
-    split: Split, method: str, unit: Unit, store: Store
-) -> tuple[Representation, dict[str, float]]:
-    """Fit, or take the fit of an earlier unit; return how long it took too, where it is known."""
-    k = int(unit["k"])
-    key = {
-        "of": "fair-streaming fit",
-        "method": method,
-        "k": k,
-        "revision": _REVISION,
-        "split": digest(split.train.X, split.train.s, split.train.y),
-    }
-
-    def fit() -> Fitted:
-        start = time.process_time()
-        fitted = fit_method(split, method, k)
-        return {**fitted, "seconds": np.array(time.process_time() - start)}
-
-    fitted = store.arrays(key, fit)
-    seconds = {"fit_seconds": float(fitted["seconds"])} if "seconds" in fitted else {}
-    return apply_fitted(split, fitted), seconds
+        return rows_of(_measured(split, found, unit, store), classifier="")
+    values = _classified(split, found, task, str(unit["protocol"]), store)
+    return rows_of(values, classifier=task)
 
 
 def _measured(split: Split, found: Representation, unit: Unit, store: Store) -> dict[str, float]:
-    pca, _ = _represented(split, "PCA", unit, store)
-    of = {"of": "median bandwidth", "Z": digest(pca.train)}
-    sigma = store.values(of, lambda: {"sigma": median_bandwidth(pca.train)})["sigma"]
+    sigma = plain_bandwidth(split, int(unit["k"]), store)
     values = {**measure(split, found, sigma), "leakage_auc": _leakage(split, found)}
     if unit["method"] == "PCA":
         at_random = np.random.default_rng(split.number).permutation(split.test.s)
         values[AT_RANDOM] = mmd_squared(found.test, at_random, bandwidth=sigma)
-    return values
+    return {**values, "fit_seconds": found.fit_seconds}
 
 
 def _leakage(split: Split, found: Representation) -> float:
-    """Return how well the stronger of two readers tells the groups apart in unseen test rows."""
+    """Return how well the better of two classifiers tells the groups apart in test rows."""
     rows = slice(None, _LEAKAGE_ROWS)
     scores = attribute_leakage(
         found.test[rows],
@@ -149,7 +112,7 @@ def _leakage(split: Split, found: Representation) -> float:
         n_permutations=0,
         random_state=0,
     )
-    return max(score.auc for by_reader in scores.values() for score in by_reader.values())
+    return max(score.auc for of_attribute in scores.values() for score in of_attribute.values())
 
 
 def _classified(
@@ -179,10 +142,6 @@ def _classified(
     return store.values(key, train)
 
 
-def _tabulated(labels: Mapping[str, Any]) -> bool:
-    return str(labels["metric"]) != AT_RANDOM
-
-
 def _published(table: str) -> tuple[PublishedCell, ...]:
     """Return a printed table's cells; all of them are by the published protocol."""
     return tuple(
@@ -203,12 +162,12 @@ def _published_first() -> tuple[PublishedCell, ...]:
 def _figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
     """Draw the variance kept against MMD², by the number of components."""
     del store
-    counts = dict.fromkeys(cell.labels["k"] for cell in outcome.cells)
+    published = [cell for cell in outcome.cells if cell.labels["protocol"] == "published"]
     return {
         f"Variance kept against MMD², k = {k}; hollow marks are printed": metric_scatter(
-            outcome.cells, "mmd2", "exp_var_pct", where={"k": k, "protocol": "published"}
+            cells, "mmd2", "exp_var_pct"
         )
-        for k in counts
+        for (k,), cells in grouped(published, "k").items()
     }
 
 
@@ -273,41 +232,33 @@ _CONSTANTS: Mapping[str, tuple[str, str]] = {
 }
 """The printed linear SVM with k = 2 of the kernel rows, and of rows where it is a constant too."""
 
-_REVISION = 2
-_TABLES = {"2": ("adult", "Adult"), "3": ("compas", "COMPAS"), "4": ("german_credit", "German")}
 
-
-def _experiment(table: str, dataset: str, name: str) -> Experiment:
+def _experiment(table: str, dataset: str, name: str, **part: Any) -> Experiment:
+    """Return a table; `part` are the options of `units` for the part of it that is printed."""
+    what = (
+        "a kernel SVM, all methods, k = 2"
+        if part
+        else "three classifiers, all methods, k = 2 and 10"
+    )
     return Experiment(
         f"fair-streaming-table-{table}",
-        f"{name}: variance kept, MMD² and three classifiers, all methods, k = 2 and 10",
+        f"{name}: variance kept, MMD² and {what}",
         source=f"Lee et al. (2023), Table {table}",
-        units=partial(units, dataset),
+        units=partial(units, dataset, **part),
         compute=compute,
         repeats=("split", "rows", "task"),
         across=("classifier", "metric"),
-        published=partial(_published, table),
+        published=_published_first if part else partial(_published, table),
         explain=_explain,
         figures=_figures,
-        tabulated=_tabulated,
-        revision=_REVISION,
+        tabulated=lambda labels: labels["metric"] != AT_RANDOM,
+        revision=2,
     )
 
 
 EXPERIMENTS = (
-    Experiment(
-        "fair-streaming-table-1",
-        "Adult: variance kept, MMD² and a kernel SVM, all methods, k = 2",
-        source="Lee et al. (2023), Table 1",
-        units=partial(units, "adult", components=(2,), classifiers=("kernel_svm",)),
-        compute=compute,
-        repeats=("split", "rows", "task"),
-        across=("classifier", "metric"),
-        published=_published_first,
-        explain=_explain,
-        figures=_figures,
-        tabulated=_tabulated,
-        revision=_REVISION,
-    ),
-    *(_experiment(table, *names) for table, names in _TABLES.items()),
+    _experiment("1", "adult", "Adult", components=(2,), classifiers=("kernel_svm",)),
+    _experiment("2", "adult", "Adult"),
+    _experiment("3", "compas", "COMPAS"),
+    _experiment("4", "german_credit", "German"),
 )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from fairpca.datasets.recipes import recipe
-from fairpca.experiments.framework.printed_cells import Cell
-from fairpca.experiments.framework.running import Outcome
+from fairpca.experiments.framework.cells import Cell, grouped
+from fairpca.experiments.framework.experiment import Outcome
+from fairpca.experiments.framework.results_page import table_head, table_line
 from fairpca.experiments.papers.fair_streaming import AT_RANDOM
-from fairpca.experiments.papers.moment_tables import load_split
+from fairpca.experiments.papers.table_protocol import load_split
 
 __all__ = ["code_of", "levels_page"]
 
@@ -18,7 +21,11 @@ _LEVELS: Mapping[str, tuple[float, ...]] = MappingProxyType(
     {"mmd2": (0.1, 0.03, 0.01, 0.003, 0.001), "leakage_auc": (0.9, 0.8, 0.7, 0.6, 0.55)}
 )
 _WORDS = MappingProxyType({"mmd2": "MMD²", "leakage_auc": "leakage"})
-_TIE = 0.05  # points of the variance
+_FORMS = MappingProxyType(
+    {"exp_var_pct": ".2f", "mmd2": ".4f", "leakage_auc": ".2f", "fit_seconds": ".2g"}
+)
+"""How numbers of a metric are written, in the order of the columns."""
+_TIE = 0.05  # per cent of the variance: methods closer than this are as good as each other
 
 _CODES = (
     (r"PCA", "MomentMatchingPCA(match_mean=False)"),
@@ -33,8 +40,6 @@ _CODES = (
     (r"RLACE, then PCA", "RLACE()"),
 )
 """Rows of the tables as code, but for `n_components`; of equal rows the first is preferred."""
-
-Row = dict[str, Cell]
 
 
 def code_of(method: str) -> str:
@@ -53,20 +58,56 @@ def code_of(method: str) -> str:
     return next((re.sub(p, code, method) for p, code in _CODES if re.fullmatch(p, method)), "")
 
 
+@dataclass(frozen=True, eq=False)
+class _Method:
+    """A method of a table, with its cells by metric."""
+
+    name: str
+    cells: Mapping[str, Cell]
+
+    @property
+    def code(self) -> str:
+        return f"`{code_of(self.name)}`"
+
+    @property
+    def rank(self) -> int:
+        """The simplest method has the lowest."""
+        return next(i for i, (pattern, _) in enumerate(_CODES) if re.fullmatch(pattern, self.name))
+
+    @property
+    def n(self) -> int:
+        """Splits it was measured on."""
+        return self.cells["exp_var_pct"].n
+
+    @property
+    def variance(self) -> float:
+        return self.value("exp_var_pct")
+
+    def value(self, metric: str) -> float:
+        mean = self.cells[metric].mean
+        return float("nan") if mean is None else mean
+
+    def keeps_as_much_as(self, other: _Method) -> bool:
+        return abs(self.variance - other.variance) <= _TIE
+
+    def numbers(self) -> list[str]:
+        return [
+            format(self.value(metric), form) if metric in self.cells else ""
+            for metric, form in _FORMS.items()
+        ]
+
+
 def levels_page(outcomes: Sequence[Outcome]) -> str:
     """Return Markdown: for each data set and k, the method that keeps most at each level.
 
-    Parameters
-    ----------
-    outcomes : sequence of Outcome
-        Those with the metrics ``exp_var_pct`` and ``mmd2`` of several methods on bundled data
-        count (``leakage_auc``, ``fit_seconds`` and `AT_RANDOM` are shown where they are
-        known); the others are passed over.
+    Outcomes with the metrics ``exp_var_pct`` and ``mmd2`` of several methods on bundled data count
+    (``leakage_auc``, ``fit_seconds`` and `AT_RANDOM` are shown where they are known); the others
+    are passed over. Where two know a data set and k, the first counts.
     """
-    tables: dict[tuple[str, str], dict[str, Row]] = {}
+    tables: dict[tuple[str, str], list[_Method]] = {}
     for outcome in outcomes:
-        for place, rows in _tables(outcome).items():
-            tables.setdefault(place, rows)
+        for place, methods in _tables(outcome).items():
+            tables.setdefault(place, methods)
     lines = ["# Which method keeps most?", "", *_PREFACE, "", *_glance(tables)]
     for dataset in dict.fromkeys(dataset for dataset, _ in tables):
         lines += ["", f"## {recipe(dataset).title}", "", _about(dataset)]
@@ -83,7 +124,7 @@ _PREFACE = (
     "- **MMD²** is the distance between the groups' distributions: 0 if they are equal. In a",
     "  sample it is above 0 even if the groups are equal; below each table stands what plain PCA",
     "  shows when rows are put into groups at random: asking for much less asks for less variance.",
-    "- **leakage** is how well the stronger of a linear and a non-linear reader tells the group",
+    "- **leakage** is how well the better of a linear and a non-linear classifier tells the group",
     "  from the components: the area under its ROC curve, 0.5 if it can only guess, 1 if it always",
     "  can.",
     "- **seconds** are those of one fit on one core.",
@@ -110,125 +151,86 @@ def _about(dataset: str) -> str:
     )
 
 
-def _tables(outcome: Outcome) -> dict[tuple[str, str], dict[str, Row]]:
+def _tables(outcome: Outcome) -> dict[tuple[str, str], list[_Method]]:
     """Collect the cells of each data set and k, by method and metric."""
-    found: dict[tuple[str, str], dict[str, Row]] = {}
-    for cell in outcome.cells:
-        labels = cell.labels
-        method = str(labels.get("method", ""))
-        if cell.mean is None or labels.get("classifier") or not code_of(method):
-            continue
-        if "dataset" in labels and "k" in labels:
-            rows = found.setdefault((str(labels["dataset"]), str(labels["k"])), {})
-            rows.setdefault(method, {})[str(labels["metric"])] = cell
-    needed = {"exp_var_pct", "mmd2"}
-    complete = {
-        place: {method: row for method, row in rows.items() if needed <= set(row)}
-        for place, rows in found.items()
-    }
-    return {place: rows for place, rows in complete.items() if len(rows) > 1}
+    cells = [
+        cell
+        for cell in outcome.cells
+        if cell.mean is not None
+        and {"dataset", "k", "method"} <= set(cell.labels)
+        and not cell.labels.get("classifier")
+        and code_of(str(cell.labels["method"]))
+    ]
+    found: dict[tuple[str, str], list[_Method]] = {}
+    for (dataset, k, name), of_method in grouped(cells, "dataset", "k", "method").items():
+        method = _Method(name, {str(cell.labels["metric"]): cell for cell in of_method})
+        if {"exp_var_pct", "mmd2"} <= set(method.cells):
+            found.setdefault((dataset, k), []).append(method)
+    return {place: methods for place, methods in found.items() if len(methods) > 1}
 
 
-def _glance(tables: Mapping[tuple[str, str], Mapping[str, Row]]) -> Iterator[str]:
+def _glance(tables: Mapping[tuple[str, str], Sequence[_Method]]) -> Iterator[str]:
     """Give one line per data set and k: what to use below each level of MMD², and its %Var."""
     levels = _LEVELS["mmd2"]
-    yield _line("data, components", "no limit", *(f"MMD² ≤ {level:g}" for level in levels))
-    yield "|" + "---|" * (2 + len(levels))
-    for (dataset, k), rows in tables.items():
-        best = [_best(rows, "mmd2", level) for level in (float("inf"), *levels)]
-        shown = ["—" if method is None else _short(method, rows[method]) for method in best]
-        yield _line(f"{recipe(dataset).title}, {k}", *shown)
+    limits = [f"MMD² ≤ {level:g}" for level in levels]
+    yield from table_head(("data, components", "no limit", *limits))
+    for (dataset, k), methods in tables.items():
+        best = [_best(methods, "mmd2", level) for level in (math.inf, *levels)]
+        shown = ["—" if method is None else _short(method) for method in best]
+        yield table_line(f"{recipe(dataset).title}, {k}", *shown)
 
 
-def _short(method: str, row: Row) -> str:
-    name = "plain PCA" if method == "PCA" else f"`{code_of(method).partition('(')[0]}`"
-    return f"{name} {_number(row, 'exp_var_pct', '.2f')}"
+def _short(method: _Method) -> str:
+    name = method.code.partition("(")[0] + "`"
+    return f"{'plain PCA' if method.name == 'PCA' else name} {method.variance:.2f}"
 
 
-def _section(rows: Mapping[str, Row]) -> Iterator[str]:
-    yield _line("stay below", "use", "as good", "%Var", "MMD²", "leakage", "seconds")
-    yield "|" + "---|" * 7
+def _section(methods: Sequence[_Method]) -> Iterator[str]:
+    yield from table_head(("stay below", "use", "as good", "%Var", "MMD²", "leakage", "seconds"))
     for metric, levels in _LEVELS.items():
-        if _below(rows, metric, float("inf")):
-            yield from _choices(rows, metric, levels)
-    yield from _remarks(rows)
-
-
-def _choices(rows: Mapping[str, Row], metric: str, levels: Sequence[float]) -> Iterator[str]:
-    """Give one line per choice, with all levels it is the choice for."""
-    by_choice: dict[str | None, list[float]] = {}
-    for level in levels:
-        by_choice.setdefault(_best(rows, metric, level), []).append(level)
-    for best, reached in by_choice.items():
-        name = f"{_WORDS[metric]} " + ", ".join(f"{level:g}" for level in reached)
-        if best is None:
-            known = _below(rows, metric, float("inf"))
-            least = min(known, key=lambda method: _value(rows[method], metric))
-            lowest = f"none of them; the lowest is {_value(rows[least], metric):.3g}"
-            yield _line(name, f"{lowest}, `{code_of(least)}`", "", *_numbers(rows[least]))
-            continue
-        equal = [
-            m for m in _below(rows, metric, min(reached)) if m != best and _tied(rows, m, best)
-        ]
-        as_good = ", ".join(f"`{code_of(method)}`" for method in equal)
-        yield _line(name, f"`{code_of(best)}`", as_good, *_numbers(rows[best]))
-
-
-def _remarks(rows: Mapping[str, Row]) -> Iterator[str]:
-    by_chance = rows.get("PCA", {}).get(AT_RANDOM)
-    if by_chance is not None:
-        yield from ("", f"MMD² of plain PCA with rows in groups at random: {by_chance.mean:.2g}.")
-    most = max(row["exp_var_pct"].n for row in rows.values())
-    few = [f"`{code_of(m)}` ({_splits(row)})" for m, row in rows.items() if _splits(row) < most]
+        if _below(methods, metric):
+            yield from _choices(methods, metric, levels)
+    for method in methods:
+        if AT_RANDOM in method.cells:
+            chance = method.value(AT_RANDOM)
+            yield from ("", f"MMD² of plain PCA with rows in groups at random: {chance:.2g}.")
+    most = max(method.n for method in methods)
+    few = [f"{method.code} ({method.n})" for method in methods if method.n < most]
     if few:
         yield from ("", f"Measured on fewer splits and left out: {', '.join(few)}.")
 
 
-def _below(rows: Mapping[str, Row], metric: str, level: float) -> list[str]:
-    """Return the methods below a level, of those on all splits."""
-    most = max(_splits(row) for row in rows.values())
-    known = [m for m, row in rows.items() if _splits(row) == most and metric in row]
-    return [m for m in known if rows[m][metric].n == most and _value(rows[m], metric) <= level]
+def _choices(methods: Sequence[_Method], metric: str, levels: Sequence[float]) -> Iterator[str]:
+    """Give one line per choice, with all levels it is the choice for."""
+    by_choice: dict[_Method | None, list[float]] = {}
+    for level in levels:
+        by_choice.setdefault(_best(methods, metric, level), []).append(level)
+    for best, reached in by_choice.items():
+        limits = f"{_WORDS[metric]} " + ", ".join(f"{level:g}" for level in reached)
+        if best is None:
+            least = min(_below(methods, metric), key=lambda method: method.value(metric))
+            lowest = f"none of them; the lowest is {least.value(metric):.3g}, {least.code}"
+            yield table_line(limits, lowest, "", *least.numbers())
+            continue
+        as_good = ", ".join(
+            method.code
+            for method in _below(methods, metric, min(reached))
+            if method is not best and method.keeps_as_much_as(best)
+        )
+        yield table_line(limits, best.code, as_good, *best.numbers())
 
 
-def _best(rows: Mapping[str, Row], metric: str, level: float) -> str | None:
-    below = _below(rows, metric, level)
+def _below(methods: Sequence[_Method], metric: str, level: float = math.inf) -> list[_Method]:
+    """Return the methods at most at a level, of those measured on all splits."""
+    most = max(method.n for method in methods)
+    known = [m for m in methods if m.n == most and metric in m.cells]
+    return [m for m in known if m.cells[metric].n == most and m.value(metric) <= level]
+
+
+def _best(methods: Sequence[_Method], metric: str, level: float) -> _Method | None:
+    """Return the simplest of those that keep most variance below a level."""
+    below = _below(methods, metric, level)
     if not below:
         return None
-    most = max(below, key=lambda method: _value(rows[method], "exp_var_pct"))
-    return min((m for m in below if _tied(rows, m, most)), key=_rank)
-
-
-def _tied(rows: Mapping[str, Row], one: str, other: str) -> bool:
-    values = (_value(rows[method], "exp_var_pct") for method in (one, other))
-    return abs(next(values) - next(values)) <= _TIE
-
-
-def _rank(method: str) -> int:
-    return next(i for i, (pattern, _) in enumerate(_CODES) if re.fullmatch(pattern, method))
-
-
-def _splits(row: Row) -> int:
-    return row["exp_var_pct"].n
-
-
-def _numbers(row: Row) -> tuple[str, ...]:
-    return (
-        _number(row, "exp_var_pct", ".2f"),
-        _number(row, "mmd2", ".4f"),
-        _number(row, "leakage_auc", ".2f"),
-        _number(row, "fit_seconds", ".2g"),
-    )
-
-
-def _number(row: Row, metric: str, form: str) -> str:
-    return format(row[metric].mean, form) if metric in row else ""
-
-
-def _value(row: Row, metric: str) -> float:
-    mean = row[metric].mean
-    return float("nan") if mean is None else mean
-
-
-def _line(*texts: str) -> str:
-    return "| " + " | ".join(texts) + " |"
+    most = max(below, key=lambda method: method.variance)
+    return min((m for m in below if m.keeps_as_much_as(most)), key=lambda method: method.rank)

@@ -27,13 +27,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Table:
-    """Standardized rows, and each row's group.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-    groups : ndarray of shape (n_samples,)
-    """
+    """Standardized rows (n_samples, n_features), and each row's group (n_samples,)."""
 
     X: Floats
     groups: NDArray[Any]
@@ -115,12 +109,6 @@ def read_from(dataset: str) -> str:
 
 
 def load_table(dataset: str, store: Store) -> Table:
-    """Read and prepare a data set.
-
-    Raises
-    ------
-    MissingDataError
-        If it is in a file that is not in the data folder.
-    """
+    """Read and prepare a data set, bundled or in the data folder."""
     place, prepare = _READ[dataset]
     return prepare(str(store.path(place)) if "/" in place else io.BytesIO(read_bytes(place)))

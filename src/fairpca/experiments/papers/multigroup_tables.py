@@ -8,29 +8,24 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from sklearn.decomposition import PCA
 
 from fairpca.estimators.comparison.bicriteria import BicriteriaPCA
 from fairpca.estimators.multigroup import MultigroupPCA
 from fairpca.estimators.worst_group import WorstGroupPCA
-from fairpca.experiments.framework.experiment import Experiment, Row, Unit
-from fairpca.experiments.framework.printed_cells import Cell
-from fairpca.experiments.framework.published import PublishedCell, published_cells
+from fairpca.experiments.framework.cells import PublishedCell, grouped, published_cells
+from fairpca.experiments.framework.experiment import Experiment, Outcome, Row, Unit, rows_of
 from fairpca.experiments.framework.store import Store
 from fairpca.experiments.papers.multigroup_data import DATASETS, Table, load_table, read_from
 from fairpca.metrics import group_reconstruction_error, incremental_loss, marginal_loss
 from fairpca.report.page.plots import duality_gaps, loss_by_rank
 from fairpca.solvers.balance.worst_group import worst_group_subspace
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-    from fairpca.experiments.framework.running import Outcome
 
 __all__ = ["EXPERIMENTS", "METHODS", "PAPER", "seconds"]
 
@@ -61,7 +56,7 @@ def _inputs(unit: Unit) -> Sequence[str]:
     return (read_from(str(unit["dataset"])),)
 
 
-def loss_units(*, quick: bool) -> list[Unit]:
+def _loss_units(*, quick: bool) -> list[Unit]:
     """List data sets, systems and, where they draw at random, seeds."""
     return [
         {"dataset": dataset, "method": method, "seed": seed, "ranks": 2 if quick else RANK}
@@ -71,7 +66,7 @@ def loss_units(*, quick: bool) -> list[Unit]:
     ]
 
 
-def compute_losses(unit: Unit, store: Store) -> list[Row]:
+def _compute_losses(unit: Unit, store: Store) -> list[Row]:
     """Fit with 1, 2, … components; return losses of the rows that were fitted."""
     table = load_table(str(unit["dataset"]), store)
     components = _LOSSES[str(unit["method"])]
@@ -87,12 +82,12 @@ def compute_losses(unit: Unit, store: Store) -> list[Row]:
             "worst_incremental_sum": incremental_loss(table.X, V, table.groups, per="group").worst,
             "error_over_pca": _error(table, V) / plain,
         }
-        rows += [{"k": k, "metric": name, "value": value} for name, value in values.items()]
+        rows += rows_of(values, k=k)
     return rows
 
 
 def _plain(table: Table, k: int) -> Any:
-    # Exact: the solver that scikit-learn would choose for wide tables is randomised.
+    # Exact: the solver that scikit-learn would choose for wide tables is randomized.
     return PCA(k, svd_solver="full").fit(table.X).components_
 
 
@@ -100,30 +95,29 @@ def _error(table: Table, V: Any) -> float:
     return float(group_reconstruction_error(table.X, V, table.groups).overall)
 
 
-def loss_figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
+def _loss_figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
     """Draw the worst group's marginal loss by rank, a figure for each data set."""
     del store  # everything is in the outcome
-    figures = {}
-    for dataset, cells in _by_label(outcome.cells, "dataset").items():
-        sums = [c for c in cells if c.labels["metric"] == "worst_marginal_sum"]
-        lines = {
-            method: [cell.mean or 0.0 for cell in chosen]
-            for method, chosen in _by_label(sums, "method").items()
-        }
-        what = "worst group's marginal loss, sum over rows"
-        figures[dataset] = loss_by_rank(lines, what=what, logarithmic=True)
-    return figures
+    what = "worst group's marginal loss, sum over rows"
+    return {
+        dataset: loss_by_rank(lines, what=what, logarithmic=True)
+        for dataset, lines in _lines(outcome, "worst_marginal_sum", "dataset", "method")
+    }
 
 
-def _by_label(cells: Sequence[Cell], label: str) -> dict[str, list[Cell]]:
-    found: dict[str, list[Cell]] = {}
-    for cell in cells:
-        if cell.mean is not None:
-            found.setdefault(str(cell.labels[label]), []).append(cell)
-    return found
+def _lines(
+    outcome: Outcome, metric: str, panel: str, line: str
+) -> Iterator[tuple[str, dict[str, list[float]]]]:
+    """Yield, for each value of the label `panel`, a metric by k for each value of `line`."""
+    cells = [c for c in outcome.cells if c.mean is not None and c.labels["metric"] == metric]
+    for (name,), found in grouped(cells, panel).items():
+        yield (
+            name,
+            {key: [c.mean or 0.0 for c in of] for (key,), of in grouped(found, line).items()},
+        )
 
 
-def gap_units(*, quick: bool) -> list[Unit]:
+def _gap_units(*, quick: bool) -> list[Unit]:
     """List data sets and solvers."""
     datasets = _SMALL if quick else (*_IN_THE_PAPER, *DATASETS[-2:])
     return [
@@ -133,7 +127,7 @@ def gap_units(*, quick: bool) -> list[Unit]:
     ]
 
 
-def compute_gaps(unit: Unit, store: Store) -> list[Row]:
+def _compute_gaps(unit: Unit, store: Store) -> list[Row]:
     """Return the gap and the largest loss of every vector, and the gap over the loss."""
     table = load_table(str(unit["dataset"]), store)
     model = MultigroupPCA(int(unit["ranks"]), solver=str(unit["solver"]))  # type: ignore[arg-type]
@@ -143,23 +137,18 @@ def compute_gaps(unit: Unit, store: Store) -> list[Row]:
     largest = model.incremental_losses_.max(axis=1)
     rows: list[Row] = []
     for k, (gap, loss) in enumerate(zip(model.duality_gap_, largest, strict=True), start=1):
-        values = {"gap": gap, "largest_loss": loss, "gap_over_loss": gap / loss if loss else 0.0}
-        rows += [{"k": k, "metric": name, "value": float(v)} for name, v in values.items()]
+        share = gap / loss if loss else 0.0
+        rows += rows_of({"gap": gap, "largest_loss": loss, "gap_over_loss": share}, k=k)
     return rows
 
 
-def gap_figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
+def _gap_figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
     """Draw the gaps relative to the losses, a figure for each solver."""
     del store
-    figures = {}
-    for solver, cells in _by_label(outcome.cells, "solver").items():
-        gaps = [c for c in cells if c.labels["metric"] == "gap_over_loss"]
-        lines = {
-            dataset: [cell.mean or 0.0 for cell in chosen]
-            for dataset, chosen in _by_label(gaps, "dataset").items()
-        }
-        figures[f"duality gap / largest loss, solver {solver}"] = duality_gaps(lines)
-    return figures
+    return {
+        f"duality gap / largest loss, solver {solver}": duality_gaps(lines)
+        for solver, lines in _lines(outcome, "gap_over_loss", "solver", "dataset")
+    }
 
 
 METHODS: Mapping[str, Callable[[Table], Any]] = MappingProxyType(
@@ -189,7 +178,7 @@ def seconds(table: Table, method: str, repeats: int) -> float:
     return min(times)
 
 
-def time_units(*, quick: bool) -> list[Unit]:
+def _time_units(*, quick: bool) -> list[Unit]:
     """List data sets and systems."""
     methods = [m for m in METHODS if not (quick and m == "fair_pca_sdp")]
     return [
@@ -199,15 +188,11 @@ def time_units(*, quick: bool) -> list[Unit]:
     ]
 
 
-def compute_seconds(unit: Unit, store: Store) -> list[Row]:
+def _compute_seconds(unit: Unit, store: Store) -> list[Row]:
     """Time the fit of eight components; the first run does not count."""
     table, method = load_table(str(unit["dataset"]), store), str(unit["method"])
     seconds(table, method, 1)
-    return [{"metric": "seconds", "value": seconds(table, method, 7)}]
-
-
-def _explained(cell: Cell) -> str:
-    return "Another machine: the paper's has 32 cores."
+    return rows_of({"seconds": seconds(table, method, 7)})
 
 
 def _times() -> tuple[PublishedCell, ...]:
@@ -220,36 +205,36 @@ EXPERIMENTS = (
         "multigroup-losses",
         "Losses by number of components: multigroup vectors, fair PCA, bicriteria, PCA",
         source=f"{PAPER}, Figures 2–4",
-        units=loss_units,
-        compute=compute_losses,
+        units=_loss_units,
+        compute=_compute_losses,
         revision=2,
         repeats=("seed", "ranks"),
         inputs=_inputs,
-        figures=loss_figures,
+        figures=_loss_figures,
         across=("metric",),
     ),
     Experiment(
         "duality-gap",
         "Duality gaps of multigroup vectors, by solver and number of groups",
         source=f"{PAPER}, Figures 5–6",
-        units=gap_units,
-        compute=compute_gaps,
+        units=_gap_units,
+        compute=_compute_gaps,
         repeats=("ranks",),
         inputs=_inputs,
-        figures=gap_figures,
+        figures=_gap_figures,
         across=("metric",),
     ),
     Experiment(
         "multigroup-table-2",
         "Seconds of one core for eight components, whole fits (the paper's: 32 cores)",
         source=f"{PAPER}, Table 2",
-        units=time_units,
-        compute=compute_seconds,
+        units=_time_units,
+        compute=_compute_seconds,
         revision=2,
         repeats=(),
         inputs=_inputs,
         published=_times,
-        explain=_explained,
+        explain=lambda cell: "Another machine: the paper's has 32 cores.",
         across=("method", "metric"),
     ),
 )

@@ -7,24 +7,20 @@ population's exact answer as rows come in. Sampling error falls as N^(−1/2).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from fairpca.datasets.problems import PowerLawProblem
 from fairpca.estimators.streaming import StreamingMomentMatchingPCA
-from fairpca.experiments.framework.experiment import Experiment, Row, Unit
+from fairpca.experiments.framework.cells import grouped
+from fairpca.experiments.framework.experiment import Experiment, Outcome, Row, Unit, rows_of
 from fairpca.experiments.framework.figures import curves, point_panels
 from fairpca.experiments.framework.store import Store
 from fairpca.metrics import pafo_gaps
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-    from fairpca.experiments.framework.running import Outcome
 
 __all__ = ["EXPERIMENTS", "compute", "units"]
 
@@ -32,8 +28,8 @@ Floats = NDArray[np.float64]
 
 K, M, STEPS, SEEDS = 2, 3, 50, 10
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
-_SHOWN = "100000"  # blocks of 1,000 rows and 50 + 50 steps, as in the paper
-_DRAWN = 1000
+_SHOWN = 100_000  # rows: blocks of 1,000 and 50 + 50 steps, as in the paper
+_DRAWN = 1000  # points in the figure
 
 _PLAIN: Mapping[str, Any] = MappingProxyType(
     {"solver": "power", "n_unfair": 0, "match_mean": False}
@@ -71,10 +67,10 @@ def units(*, quick: bool) -> list[Unit]:
 
 def compute(unit: Unit, store: Store) -> list[Row]:
     """Stream the first N rows of a seed through a method, for every N."""
+    del store  # no fit takes long
     sizes = [int(n) for n in str(unit["sizes"]).split()]
-    problem = _problem(unit)
+    problem, X, group = _stream(unit)
     U, best = problem.optimum(n_unfair=M, n_components=K)
-    X, group = problem.draw(max(sizes), np.random.default_rng(int(unit["seed"])))
     values: list[Row] = []
     for n in sizes:
         V = _fitted(METHODS[str(unit["method"])], X[:n], group[:n], int(unit["steps"]))
@@ -85,14 +81,16 @@ def compute(unit: Unit, store: Store) -> list[Row]:
             "mean_gap": float(np.linalg.norm(V @ (problem.means[1] - problem.means[0]))),
             "second_moment_gap": float(np.linalg.norm(V @ problem.difference @ V.T, 2)),
         }
-        values += [{"N": n, "metric": name, "value": value} for name, value in found.items()]
-        if unit["seed"] == 0 and str(n) in (_SHOWN, str(sizes[-1])):
-            store.arrays(_drawn_key(unit, n), partial(_drawn, problem, V))
+        values += rows_of(found, N=n)
     return values
 
 
-def _problem(unit: Unit) -> PowerLawProblem:
-    return PowerLawProblem.random(10, alpha=1.0, share=0.2, seed=int(unit["seed"]))
+def _stream(unit: Unit) -> tuple[PowerLawProblem, Floats, NDArray[np.int64]]:
+    """Return a seed's problem, and as many rows of it as the largest size."""
+    seed = int(unit["seed"])
+    problem = PowerLawProblem.random(10, alpha=1.0, share=0.2, seed=seed)
+    n = max(int(size) for size in str(unit["sizes"]).split())
+    return problem, *problem.draw(n, np.random.default_rng(seed))
 
 
 def _fitted(options: Mapping[str, Any], X: Floats, group: NDArray[np.int64], steps: int) -> Floats:
@@ -115,31 +113,36 @@ def _fitted(options: Mapping[str, Any], X: Floats, group: NDArray[np.int64], ste
     return components
 
 
-def _drawn_key(unit: Unit, n: int) -> dict[str, Any]:
-    names = ("method", "seed", "steps")
-    return {"of": "figure 2", "N": n, "revision": 1, **{name: unit[name] for name in names}}
+def _projected(row: Row, n: int, store: Store) -> tuple[Floats, NDArray[np.int64]]:
+    """Project new rows, to be drawn, by what a method learned from the first n rows."""
 
+    def projected() -> dict[str, Any]:
+        problem, X, group = _stream(row)
+        V = _fitted(METHODS[str(row["method"])], X[:n], group[:n], int(row["steps"]))
+        new, new_group = problem.draw(_DRAWN, np.random.default_rng(1))
+        return {"Z": new @ V.T, "group": new_group}
 
-def _drawn(problem: PowerLawProblem, V: Floats) -> dict[str, Any]:
-    """Project new rows for the eye."""
-    X, group = problem.draw(_DRAWN, np.random.default_rng(1))
-    return {"Z": X @ V.T, "group": group}
+    names = ("method", "seed", "sizes", "steps")
+    key = {"of": "figure 2", "N": n, "revision": 2, **{name: row[name] for name in names}}
+    found = store.arrays(key, projected)
+    return found["Z"], found["group"]
 
 
 def _figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
-    rows = outcome.rows
     figures = {}
-    last = str(max((int(row["N"]) for row in rows), default=0))
-    shown = _SHOWN if any(str(row["N"]) == _SHOWN for row in rows) else last
-    panels = {}
-    for row in rows:
-        if row["seed"] == 0 and row["method"] in _IN_THE_PAPER and str(row["N"]) == shown:
-            V = store.arrays(_drawn_key(row, int(shown)), partial(_redrawn, row, shown))
-            panels[str(row["method"])] = (V["Z"], V["group"])
+    sizes = {int(row["N"]) for row in outcome.rows}
+    shown = _SHOWN if _SHOWN in sizes else max(sizes, default=0)
+    panels = {
+        str(row["method"]): _projected(row, shown, store)
+        for row in outcome.rows
+        if row["metric"] == "epsilon_f"
+        and row["seed"] == 0
+        and row["method"] in _IN_THE_PAPER
+        and int(row["N"]) == shown
+    }
     if panels:
-        figures[f"New rows by their two components, after N = {int(shown):,} rows"] = point_panels(
-            panels
-        )
+        title = f"New rows by their two components, after N = {shown:,} rows"
+        figures[title] = point_panels(panels)
     fair = [cell for cell in outcome.cells if cell.labels["method"] not in _IN_THE_PAPER[:2]]
     figures["ε_f against the number of rows N (means over seeds)"] = curves(
         fair, "N", "epsilon_f", by="method", log_x=True, log_y=True
@@ -154,17 +157,18 @@ def _rates(outcome: Outcome) -> dict[str, list[Row]]:
     error is that of the mean over seeds of each seed's own slope.
     """
     rates: list[Row] = []
+    by_error = grouped(outcome.rows, "method", "metric")
     for method in _CONSISTENT:
         for metric, name in (("epsilon_f", "ε_f"), ("epsilon_o", "ε_o")):
-            errors: dict[int, dict[str, float]] = {}
-            for row in outcome.rows:
-                if row["method"] == method and row["metric"] == metric:
-                    seeds = errors.setdefault(int(row["N"]), {})
-                    seeds[str(row["seed"])] = abs(float(row["value"]))
-            if len(errors) < 2:
+            rows = grouped(by_error.get((method, metric), ()), "N")
+            if len(rows) < 2:
                 continue
+            errors = {
+                int(n): [abs(float(row["value"])) for row in of_size]
+                for (n,), of_size in rows.items()
+            }
             sizes = sorted(errors)
-            table = np.array([list(errors[n].values()) for n in sizes])
+            table = np.array([errors[n] for n in sizes])
             table = table[:, (table > 0).all(axis=0)]
             own = np.polyfit(np.log(sizes), np.log(table), 1)[0]
             found = np.polyfit(np.log(sizes), np.log(table.mean(axis=1)), 1)[0]
@@ -182,20 +186,6 @@ def _rates(outcome: Outcome) -> dict[str, list[Row]]:
     return {_RATES: rates} if rates else {}
 
 
-def _redrawn(row: Mapping[str, Any], n: str) -> dict[str, Any]:
-    """Compute the points again where the cache has lost them."""
-    problem = _problem(row)
-    X, group = problem.draw(
-        max(int(size) for size in str(row["sizes"]).split()), np.random.default_rng(0)
-    )
-    V = _fitted(METHODS[str(row["method"])], X[: int(n)], group[: int(n)], int(row["steps"]))
-    return _drawn(problem, V)
-
-
-def _tabulated(labels: Mapping[str, Any]) -> bool:
-    return str(labels["N"]) in (_SHOWN, "16000")
-
-
 EXPERIMENTS = (
     Experiment(
         "fair-streaming-figure-2",
@@ -206,6 +196,6 @@ EXPERIMENTS = (
         repeats=("seed", "sizes", "steps"),
         figures=_figures,
         derived=_rates,
-        tabulated=_tabulated,
+        tabulated=lambda labels: int(labels["N"]) in (_SHOWN, 16_000),
     ),
 )

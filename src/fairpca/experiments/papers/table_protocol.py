@@ -1,4 +1,4 @@
-"""The protocol of Tables 1–4 of Lee et al. (2023): splits, measures and classifiers.
+"""The protocol of the tables of Lee et al. (2022, 2023): splits, measures and classifiers.
 
 Everything is fitted on the training part of a split and measured on its test part: the share of the
 variance kept, MMD² (σ from the training part's PCA with the same k), and three classifiers.
@@ -19,6 +19,8 @@ from sklearn.svm import SVC
 from fairpca.datasets.presets import Prepared, prepare
 from fairpca.datasets.protocol import paper_split, standardize
 from fairpca.datasets.recipes import recipe
+from fairpca.experiments.framework.experiment import Unit
+from fairpca.experiments.framework.store import Store
 from fairpca.metrics import (
     downstream,
     downstream_published_train_on_test,
@@ -27,14 +29,19 @@ from fairpca.metrics import (
 )
 
 __all__ = [
+    "AUTHOR_FILES",
     "CLASSIFIERS",
     "COMPONENTS",
+    "N_AUTHOR_SPLITS",
     "N_SPLITS",
     "Part",
     "Protocol",
     "Representation",
     "Split",
+    "author_inputs",
+    "author_split",
     "classify",
+    "feature_names",
     "load_split",
     "measure",
 ]
@@ -48,20 +55,20 @@ CLASSIFIERS: Mapping[str, Any] = MappingProxyType(
 )
 COMPONENTS = (2, 10)
 N_SPLITS = 10
+AUTHOR_FILES: Mapping[str, str] = MappingProxyType(
+    {"compas": "compas", "german_credit": "german", "adult": "adult"}
+)
+"""Names of the files below ``author_splits/``, by data set."""
+N_AUTHOR_SPLITS = 5
+"""Splits in these files, of the ten that Lee et al. (2022) used."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """One side of a split.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Standardized with the training part.
-    y : ndarray of int, shape (n_samples,)
-        1 for the positive label.
-    s : ndarray of bool, shape (n_samples,)
-        Whether the row belongs to the group that the paper codes 1.
+    X (n_samples, n_features) is standardized with the training part; y is 1 for the positive label;
+    s says whether the row belongs to the group that the paper codes 1.
     """
 
     X: Floats
@@ -81,37 +88,26 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Representation:
-    """A fitted method and both parts projected by it.
+    """Both parts of a split projected by a fitted method, and the processor seconds of the fit.
 
-    Parameters
-    ----------
-    train, test : ndarray of shape (n_samples, n_columns)
-    components : ndarray of shape (n_components, n_features) or None
-        None where the method is not a projection: no variance kept is defined for it.
+    `components` (n_components, n_features) is None where the method is not a projection: the
+    variance kept is not defined for it.
     """
 
     train: Floats
     test: Floats
-    components: Floats | None = None
+    components: Floats | None
+    fit_seconds: float
 
 
 @lru_cache(maxsize=1)
 def load_split(
     dataset: str, number: int, *, preset: str = "streaming", rows: int | None = None
 ) -> Split:
-    """Return a split of a bundled data set as the papers drew and scaled it.
+    """Return a split of a bundled data set as the papers drew and scaled it; `number` is the seed.
 
-    The last one is kept: do not write to its arrays.
-
-    Parameters
-    ----------
-    dataset : {"german_credit", "compas", "adult"}
-    number : int
-        0 to 9; it is the seed.
-    preset : str
-        The encoding; see `fairpca.datasets`.
-    rows : int, optional
-        Take only so many training rows, and half as many test rows: a small version.
+    The last one is kept in memory: do not write to its arrays. With `rows`, only that many training
+    rows are taken, and half as many test rows: a small version.
 
     Examples
     --------
@@ -138,27 +134,52 @@ def _prepared(dataset: str, preset: str) -> Prepared:
     return prepare(dataset, preset)
 
 
-def measure(split: Split, representation: Representation, bandwidth: float) -> dict[str, float]:
-    """Return the variance kept (by a projection) and MMD² on the test part.
+def author_inputs(unit: Unit) -> tuple[str, ...]:
+    """Return the file of splits that a unit reads, by its ``dataset``."""
+    return (f"author_splits/{AUTHOR_FILES[str(unit['dataset'])]}.npz",)
 
-    Parameters
-    ----------
-    split : Split
-    representation : Representation
-        Of the method.
-    bandwidth : float
-        σ: the `median_bandwidth` of the training rows by plain PCA with as many components, for all
-        methods.
 
-    Returns
-    -------
-    dict of str to float
-        ``exp_var_pct``, percent of the test part's variance, and ``mmd2``; empty where the method
-        is not a projection, in whose units σ would mean nothing.
+def author_split(unit: Unit, store: Store) -> Split:
+    """Return a split that Lee et al. (2022) published, drawn, encoded and scaled by them.
+
+    The unit names it by ``dataset`` and ``split``; it is read from the data folder.
+    """
+    (name,) = author_inputs(unit)
+    number = int(unit["split"])
+    with np.load(store.path(name), allow_pickle=False) as stored:
+        train, test = (
+            Part(
+                stored[f"X_{part}"][number],
+                stored[f"y_{part}"][number].astype(np.int64),
+                stored[f"s_{part}"][number] == 1,
+            )
+            for part in ("train", "test")
+        )
+    return Split(str(unit["dataset"]), number, train, test)
+
+
+def feature_names(dataset: str) -> tuple[tuple[str, ...], str]:
+    """Return the names of the columns of `author_split`, and of the protected one among them.
 
     Examples
     --------
-    >>> from fairpca.experiments.papers.moment_methods import apply_fitted, fit_method
+    >>> names, protected = feature_names("compas")
+    >>> len(names), protected
+    (11, 'race')
+    """
+    found = recipe(dataset)
+    return prepare(dataset, "mmd").feature_names, found.splits[found.protected].column
+
+
+def measure(split: Split, representation: Representation, bandwidth: float) -> dict[str, float]:
+    """Return the variance kept and MMD² on the test part.
+
+    σ is the `median_bandwidth` of the training rows by plain PCA with as many components, for all
+    methods. Nothing is returned for a method that is not a projection: σ is of other units.
+
+    Examples
+    --------
+    >>> from fairpca.experiments.papers.table_methods import apply_fitted, fit_method
     >>> from fairpca.metrics import median_bandwidth
     >>> split = load_split("german_credit", 0)
     >>> pca = apply_fitted(split, fit_method(split, "PCA", 2))
@@ -179,22 +200,12 @@ def classify(
 ) -> dict[str, float]:
     """Return a classifier's accuracy and difference in selection rates on the test part.
 
-    Parameters
-    ----------
-    split : Split
-    representation : Representation
-    classifier : {"kernel_svm", "linear_svm", "mlp"}
-    protocol : {"published", "honest"}
-        Trained on the test part itself, as the paper did, or on the training part.
-
-    Returns
-    -------
-    dict of str to float
-        ``acc_pct``, percent, and ``delta_dp`` in [0, 1].
+    By the "published" protocol it is trained on the test part itself, as the papers did; by the
+    "honest" one on the training part.
 
     Examples
     --------
-    >>> from fairpca.experiments.papers.moment_methods import apply_fitted, fit_method
+    >>> from fairpca.experiments.papers.table_methods import apply_fitted, fit_method
     >>> split = load_split("german_credit", 0)
     >>> pca = apply_fitted(split, fit_method(split, "PCA", 2))
     >>> {k: round(v, 2) for k, v in classify(split, pca, "kernel_svm", "published").items()}
