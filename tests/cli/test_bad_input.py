@@ -58,7 +58,7 @@ FIT_CASES = {
     "a scale": (
         ["people.csv", "-s", "age", "-d", "id", "-o", "out.fairpca"],
         BAD_INPUT,
-        "--bin 'age=",
+        "--bin age=",
     ),
     "one group": (["one.csv", *FIT[:2], *FIT[-2:]], BAD_INPUT, "only one group ('f')"),
     "missing labels": (["nosex.csv", *FIT[:2], *FIT[-2:]], BAD_INPUT, "1 missing labels"),

@@ -17,7 +17,8 @@ import sklearn
 
 from fairpca.data.files.checkpoint import CheckpointError, CheckpointFile
 from fairpca.data.files.digest import RowsDigest
-from fairpca.data.files.row_blocks import RowSource, prefetched
+from fairpca.data.files.row_blocks import prefetched
+from fairpca.data.files.row_source import RowSource
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.transaction import all_or_nothing
 from fairpca.estimators.base import CheckedRows
