@@ -11,8 +11,9 @@ import numpy as np
 
 from fairpca.data.checked_rows import RowRules
 from fairpca.data.dask_input import Block
-from fairpca.summaries.base import CellId, Floats, GroupSummary, cell_id, split_into_cells
+from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.blocks import centered_blocks
+from fairpca.summaries.cells import CellId, cell_id, split_into_cells
 from fairpca.summaries.partitions import PartitionedRows, Tally, check_block
 from fairpca.summaries.reduction import tree_reduce
 from fairpca.summaries.sketch import GroupSketch

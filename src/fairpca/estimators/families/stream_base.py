@@ -232,12 +232,12 @@ class StreamEstimator(StreamParameters):
         n = int(summary.counts.sum())
         variances = variances * (n / max(1, n - 1))  # n − 1 in the denominator
         total = summary.covariance(ddof=1).trace()
-        mean = stream.mean(summary)
+        mean = summary.origin + summary.mean(summary.everything)
         fitted = {
             **fitted_projection(result.components, mean, variances, total, dtype.type),
             "unfair_subspace_": unfair.astype(dtype),
             "constraint_violation_": found.constraint_violation,
-            **stream.own_facts(summary),
+            **stream.own_facts(summary, dtype),
         }
         self._store_fit(SummarizedRows(facts, summary), fitted)
 
