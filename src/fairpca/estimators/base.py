@@ -150,13 +150,11 @@ class LinearProjection(
 
     def _store_fit(self, seen: Summary, fitted: dict[str, Any]) -> Self:
         """Set the fitted attributes, the answer's and those that are known of the rows."""
+        groups = seen.facts.groups
         self.__dict__.update(fitted)
-        return self._store_facts(seen.facts)
-
-    def _store_facts(self, facts: RowFacts) -> Self:
-        self.groups_ = {name: level_array(levels) for name, (levels, _) in facts.groups.items()}
-        self.group_counts_ = {name: counts for name, (_, counts) in facts.groups.items()}
-        self.n_samples_seen_ = facts.n_rows
+        self.groups_ = {name: level_array(levels) for name, (levels, _) in groups.items()}
+        self.group_counts_ = {name: counts for name, (_, counts) in groups.items()}
+        self.n_samples_seen_ = seen.facts.n_rows
         return self
 
     def _check_all_parameters(self) -> None:
@@ -307,23 +305,6 @@ class LinearProjection(
             self._ways(facts),
         )
         return n_components, limit - removed
-
-    def _store(
-        self, rows: CheckedRows, components: Floats, mean: Floats, variances: Floats, total: float
-    ) -> Self:
-        facts = RowFacts.of(rows)
-        self._store_projection(components, mean, variances, total, facts.dtype)
-        return self._store_facts(facts)
-
-    def _store_projection(
-        self,
-        components: NDArray[Any],
-        mean: Floats,
-        variances: Floats,
-        total: float,
-        dtype: type[np.floating[Any]],
-    ) -> None:
-        self.__dict__.update(fitted_projection(components, mean, variances, total, dtype))
 
 
 class Summary(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -37,6 +37,7 @@ _MANY = 2**62
 """Rows on a cluster, before they are counted: more than columns."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MomentMatchingPCA(SubspaceRemoval):
     """PCA in the complement of the directions in which groups differ.
 
@@ -146,32 +147,12 @@ class MomentMatchingPCA(SubspaceRemoval):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        n_unfair: int | Mapping[str, int] = 0,
-        match_mean: bool = True,
-        difference: Literal["second_moment", "covariance"] = "second_moment",
-        strength: float = 1.0,
-        criterion: str = "demographic_parity",
-        solver: Literal["auto", "dense", "lanczos", "gram"] = "auto",
-        pos_label: Any = None,
-        combine_attributes: Literal["separate", "intersection"] = "separate",
-        missing_groups: Literal["error", "unlabelled"] = "error",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_unfair = n_unfair
-        self.match_mean = match_mean
-        self.difference = difference
-        self.strength = strength
-        self.criterion = criterion
-        self.solver = solver
-        self.pos_label = pos_label
-        self.combine_attributes = combine_attributes
-        self.missing_groups = missing_groups
-        self.random_state = random_state
+    n_unfair: int | Mapping[str, int] = 0
+    match_mean: bool = True
+    difference: Literal["second_moment", "covariance"] = "second_moment"
+    strength: float = 1.0
+    solver: Literal["auto", "dense", "lanczos", "gram"] = "auto"
+    random_state: Any = None
 
     @property
     def _needs_groups(self) -> bool:  # type: ignore[override]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -39,4 +39,4 @@ class SolverResult(Generic[Certificate]):
     n_iter: int = 0
     converged: bool = True
     reason: str = "direct solution"
-    certificate: Certificate = None  # type: ignore[assignment]
+    certificate: Certificate = field(kw_only=True)

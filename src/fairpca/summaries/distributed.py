@@ -5,21 +5,16 @@ First moments are held; a product with the scatters is one pass over the blocks,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairpca.data.checked_rows import RowRules
 from fairpca.data.dask_input import Block
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.blocks import centered_blocks
-from fairpca.summaries.cells import CellId, CellKey, cell_id, split_into_cells
-from fairpca.summaries.partitions import (
-    PartitionedRows,
-    Tally,
-    check_block,
-)
+from fairpca.summaries.cells import CellId, cell_id, split_into_cells
+from fairpca.summaries.partitions import PartitionedRows, Tally, check_block
 from fairpca.summaries.reduction import tree_reduce
 from fairpca.summaries.sketch import GroupSketch
 
@@ -35,12 +30,6 @@ class DistributedRows(GroupSummary):
     weight.
     """
 
-    attributes: tuple[str, ...]
-    keys: tuple[CellKey, ...]
-    counts: NDArray[np.int64]
-    weights: Floats
-    origin: Floats
-    means: Floats
     spreads: Floats
     rows: PartitionedRows
 
@@ -48,16 +37,8 @@ class DistributedRows(GroupSummary):
     def over(cls, rows: PartitionedRows) -> tuple[Tally, DistributedRows]:
         """Read first moments and column variances; also return the rows' counts."""
         tally, first = rows.summarize(GroupSketch.empty(rows.n_features, rank=0))
-        return tally, cls(
-            first.attributes,
-            first.keys,
-            first.counts,
-            first.weights,
-            first.origin,
-            first.means,
-            first.spreads,
-            rows,
-        )
+        common = {f.name: getattr(first, f.name) for f in fields(GroupSummary)}
+        return tally, cls(**common, spreads=first.spreads, rows=rows)
 
     def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
         """See `GroupSummary.within_matmat`; one task graph."""

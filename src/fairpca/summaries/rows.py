@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairpca.data.groups import Attribute, Groups
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.blocks import within_range
-from fairpca.summaries.cells import CellKey, split_into_cells
+from fairpca.summaries.cells import split_into_cells
 
 __all__ = ["GroupRows", "centered"]
 
@@ -25,12 +25,6 @@ class GroupRows(GroupSummary):
     positive.
     """
 
-    attributes: tuple[str, ...]
-    keys: tuple[CellKey, ...]
-    counts: NDArray[np.int64]
-    weights: Floats
-    origin: Floats
-    means: Floats
     rows: Any
     codes: NDArray[np.intp]
     sample_weight: Floats

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = ["ConvexMatchingPCA"]
 _NO_VARIANCE = 1e-12
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ConvexMatchingPCA(ContrastedProjection):
     """PCA by a semidefinite program that penalizes covariance differences (FPCA).
 
@@ -139,32 +141,12 @@ class ConvexMatchingPCA(ContrastedProjection):
     (True, True)
     """
 
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        delta: float = 0.0,
-        mu: float = 0.01,
-        penalty: Literal["sum", "max"] = "sum",
-        solver: Literal["auto", "sdp"] = "auto",
-        max_iter: int = 10_000,
-        tol: float = 1e-6,
-        criterion: str = "demographic_parity",
-        pos_label: Any = None,
-        combine_attributes: Literal["separate", "intersection"] = "separate",
-        missing_groups: Literal["error", "unlabelled"] = "error",
-    ) -> None:
-        self.n_components = n_components
-        self.delta = delta
-        self.mu = mu
-        self.penalty = penalty
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.criterion = criterion
-        self.pos_label = pos_label
-        self.combine_attributes = combine_attributes
-        self.missing_groups = missing_groups
+    delta: float = 0.0
+    mu: float = 0.01
+    penalty: Literal["sum", "max"] = "sum"
+    solver: Literal["auto", "sdp"] = "auto"
+    max_iter: int = 10_000
+    tol: float = 1e-6
 
     def _check_parameters(self) -> None:
         for name in ("delta", "mu"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from fairpca.summaries.base import Floats
 __all__ = ["CovarianceMatchingPCA"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CovarianceMatchingPCA(ContrastedProjection):
     """PCA among the directions in which the groups' covariances differ least.
 
@@ -96,27 +98,11 @@ class CovarianceMatchingPCA(ContrastedProjection):
     (True, 3)
     """  # noqa: E501
 
+    n_kept: int | float | None = 0.85
+    trade_off: float = 0.0
+
     def _way(self) -> str:
         return "" if self.n_kept is None else "raise n_kept"
-
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        n_kept: int | float | None = 0.85,
-        trade_off: float = 0.0,
-        criterion: str = "demographic_parity",
-        pos_label: Any = None,
-        combine_attributes: Literal["separate", "intersection"] = "separate",
-        missing_groups: Literal["error", "unlabelled"] = "error",
-    ) -> None:
-        self.n_components = n_components
-        self.n_kept = n_kept
-        self.trade_off = trade_off
-        self.criterion = criterion
-        self.pos_label = pos_label
-        self.combine_attributes = combine_attributes
-        self.missing_groups = missing_groups
 
     def _check_parameters(self) -> None:
         check_share("trade_off", self.trade_off)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
@@ -21,6 +22,7 @@ _PENALTY = 1e-4
 """Weight of ‖coefficients‖² / 2 beside the mean loss. Larger shrinks the coefficients more."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class INLP(RowErasure):
     """Remove the directions that linear classifiers of the group use, one after another; then PCA.
 
@@ -103,29 +105,12 @@ class INLP(RowErasure):
     (1, 5)
     """
 
+    classifier: Any = "logistic"
+    n_iterations: int = 30
+    tol: float = 0.01
+
     def _way(self) -> str:
         return "raise tol"
-
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        classifier: Any = "logistic",
-        n_iterations: int = 30,
-        tol: float = 0.01,
-        criterion: str = "demographic_parity",
-        pos_label: Any = None,
-        combine_attributes: Literal["separate", "intersection"] = "separate",
-        missing_groups: Literal["error", "unlabelled"] = "error",
-    ) -> None:
-        self.n_components = n_components
-        self.classifier = classifier
-        self.n_iterations = n_iterations
-        self.tol = tol
-        self.criterion = criterion
-        self.pos_label = pos_label
-        self.combine_attributes = combine_attributes
-        self.missing_groups = missing_groups
 
     def _check_parameters(self) -> None:
         if not is_count(self.n_iterations) or self.n_iterations < 0:

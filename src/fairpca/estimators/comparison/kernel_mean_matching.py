@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NoReturn
 
 import numpy as np
@@ -39,6 +40,7 @@ _HIDDEN = 1e-3
 _TAKE_GAMMA = ("rbf", "laplacian", "polynomial", "sigmoid")
 
 
+@dataclass(eq=False, repr=False)
 class KernelMeanMatchingPCA(LinearProjection):
     """Kernel PCA in the complement, in feature space, of the groups' mean differences.
 
@@ -143,40 +145,23 @@ class KernelMeanMatchingPCA(LinearProjection):
     True
     """
 
-    _row_arrays: ClassVar[tuple[tuple[str, int], ...]] = (("landmarks_", 2),)
+    n_components: int | float | None = 2
+    _: KW_ONLY
+    kernel: str = "rbf"
+    gamma: float | Literal["scale", "auto"] = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    center: bool = True
+    trade_off: float = 0.0
+    approximation: Literal["auto", "none", "nystroem"] = "auto"
+    n_landmarks: int = 1000
+    criterion: str = "demographic_parity"
+    pos_label: Any = None
+    combine_attributes: Literal["separate", "intersection"] = "separate"
+    missing_groups: Literal["error", "unlabelled"] = "error"
+    random_state: Any = None
 
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        kernel: str = "rbf",
-        gamma: float | Literal["scale", "auto"] = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        center: bool = True,
-        trade_off: float = 0.0,
-        approximation: Literal["auto", "none", "nystroem"] = "auto",
-        n_landmarks: int = 1000,
-        criterion: str = "demographic_parity",
-        pos_label: Any = None,
-        combine_attributes: Literal["separate", "intersection"] = "separate",
-        missing_groups: Literal["error", "unlabelled"] = "error",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.center = center
-        self.trade_off = trade_off
-        self.approximation = approximation
-        self.n_landmarks = n_landmarks
-        self.criterion = criterion
-        self.pos_label = pos_label
-        self.combine_attributes = combine_attributes
-        self.missing_groups = missing_groups
-        self.random_state = random_state
+    _row_arrays: ClassVar[tuple[tuple[str, int], ...]] = (("landmarks_", 2),)
 
     def _summarize(self, rows: CheckedRows) -> KernelProblem:
         """Choose landmarks (all rows, or a sample) and γ."""

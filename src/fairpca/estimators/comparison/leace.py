@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from fairpca.summaries.moments import Resolution
 __all__ = ["LEACE"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LEACE(ContrastedProjection):
     """The least change of the rows after which no linear classifier sees the groups, then PCA.
 
@@ -107,24 +109,9 @@ class LEACE(ContrastedProjection):
     True
     """
 
-    _resolution: ClassVar[Resolution] = "pooled"
+    method: Literal["oblique", "orthogonal"] = "oblique"
 
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        method: Literal["oblique", "orthogonal"] = "oblique",
-        criterion: str = "demographic_parity",
-        pos_label: Any = None,
-        combine_attributes: Literal["separate", "intersection"] = "separate",
-        missing_groups: Literal["error", "unlabelled"] = "error",
-    ) -> None:
-        self.n_components = n_components
-        self.method = method
-        self.criterion = criterion
-        self.pos_label = pos_label
-        self.combine_attributes = combine_attributes
-        self.missing_groups = missing_groups
+    _resolution: ClassVar[Resolution] = "pooled"
 
     def erase(self, X: Any) -> Any:
         """Return the rows with the groups erased, in the columns of X, whatever `n_components`.

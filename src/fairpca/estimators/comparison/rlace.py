@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from fairpca.solvers.result import SolverResult
 __all__ = ["RLACE"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RLACE(RowErasure):
     """Remove the subspace without which a linear classifier of the group does worst; then PCA.
 
@@ -109,31 +111,13 @@ class RLACE(RowErasure):
     (1, 5)
     """
 
+    rank: int | None = None
+    penalty: float = 0.01
+    max_iter: int = 50
+    tol: float = 1e-3
+
     def _way(self) -> str:
         return "lower rank" if self.rank is not None and self.rank > 1 else ""
-
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        rank: int | None = None,
-        penalty: float = 0.01,
-        max_iter: int = 50,
-        tol: float = 1e-3,
-        criterion: str = "demographic_parity",
-        pos_label: Any = None,
-        combine_attributes: Literal["separate", "intersection"] = "separate",
-        missing_groups: Literal["error", "unlabelled"] = "error",
-    ) -> None:
-        self.n_components = n_components
-        self.rank = rank
-        self.penalty = penalty
-        self.max_iter = max_iter
-        self.tol = tol
-        self.criterion = criterion
-        self.pos_label = pos_label
-        self.combine_attributes = combine_attributes
-        self.missing_groups = missing_groups
 
     def _check_parameters(self) -> None:
         if self.rank is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -30,11 +31,19 @@ __all__ = [
 ]
 
 
+@dataclass(eq=False, repr=False)
 class SubspaceRemoval(MomentProjection):
     """Base of estimators that keep the most variance in the complement of what tells groups apart.
 
-    Constructor parameters used here beside the base's: `criterion`, `pos_label`.
+    Fields are constructor parameters: those below are every subclass's too.
     """
+
+    n_components: int | float | None = 2
+    _: KW_ONLY
+    criterion: str = "demographic_parity"
+    pos_label: Any = None
+    combine_attributes: Literal["separate", "intersection"] = "separate"
+    missing_groups: Literal["error", "unlabelled"] = "error"
 
     def _contrasts(self, seen: SummarizedRows) -> list[Contrast]:
         """List the contrasts under the criterion; while rows are to come, those with two sides."""

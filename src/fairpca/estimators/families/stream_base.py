@@ -14,7 +14,7 @@ from fairpca.data.labels import Label, distinct_labels
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.transaction import forget_fit
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.base import CheckedRows, RowFacts, dtype_of
+from fairpca.estimators.base import CheckedRows, RowFacts, dtype_of, fitted_projection
 from fairpca.estimators.families.removal import warn_without_variance
 from fairpca.estimators.families.stream_kinds import (
     Stream,
@@ -22,7 +22,7 @@ from fairpca.estimators.families.stream_kinds import (
     lone_attribute,
     start_stream,
 )
-from fairpca.estimators.families.summarized import level_counts
+from fairpca.estimators.families.summarized import SummarizedRows, level_counts
 
 __all__ = ["StreamEstimator"]
 
@@ -232,15 +232,14 @@ class StreamEstimator(StreamParameters):
         n = int(summary.counts.sum())
         variances = variances * (n / max(1, n - 1))  # n − 1 in the denominator
         total = summary.covariance(ddof=1).trace()
-        own = {
+        mean = summary.origin + summary.mean(summary.everything)
+        fitted = {
+            **fitted_projection(result.components, mean, variances, total, dtype.type),
             "unfair_subspace_": unfair.astype(dtype),
             "constraint_violation_": found.constraint_violation,
             **stream.own_facts(summary, dtype),
         }
-        mean = summary.origin + summary.mean(summary.everything)
-        self._store_projection(result.components, mean, variances, total, dtype.type)
-        self.__dict__.update(own)
-        self._store_facts(facts)
+        self._store_fit(SummarizedRows(facts, summary), fitted)
 
 
 def _parts(rows: CheckedRows, size: int) -> Iterator[CheckedRows]:

@@ -79,7 +79,7 @@ def _ascend(
             best, least = basis, reached
     converged = step - last_gain >= patience
     reason = "the objective stopped rising" if converged else f"max_iter={max_iter} was reached"
-    return SolverResult(best.T, least, step, converged, reason)
+    return SolverResult(best.T, least, step, converged, reason, certificate=None)
 
 
 def _least_surrogate(products: Floats, kept: Floats, start: Floats) -> Floats:

@@ -69,7 +69,7 @@ def multigroup_vectors(
         n_iter,
         bool(certified.all()),
         _reason(certified, gaps * scale),
-        BalanceCertificate(losses * scale, weights, gaps * scale, certified),
+        certificate=BalanceCertificate(losses * scale, weights, gaps * scale, certified),
     )
 
 

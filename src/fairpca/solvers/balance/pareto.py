@@ -82,6 +82,7 @@ def pareto_components(
         n_iter,
         length <= tol,
         "Pareto stationary" if length <= tol else f"shortest combined gradient {length:.2g}",
+        certificate=None,
     )
 
 

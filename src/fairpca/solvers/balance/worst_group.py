@@ -149,7 +149,7 @@ class WorstGroupProblem:
             found.n_iter,
             certified,
             f"{reason} ({note})" if note else reason,
-            BalanceCertificate(
+            certificate=BalanceCertificate(
                 self.losses(basis) * unit, found.weights, np.array(gap), np.array(certified)
             ),
         )

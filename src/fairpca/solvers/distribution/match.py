@@ -109,7 +109,7 @@ def match(
         len(solution.history),
         bool(solution.converged and mmd_squared <= tol),
         solution.reason,
-        MatchingCertificate(
+        certificate=MatchingCertificate(
             mmd_squared, solution.history, solution.start, found.n_starts, found.n_evaluations
         ),
     )

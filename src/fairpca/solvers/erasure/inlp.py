@@ -95,5 +95,5 @@ def nullspace_projection(
         len(history) - 1,
         converged,
         reason,
-        NullspaceCertificate(np.array(history)),
+        certificate=NullspaceCertificate(np.array(history)),
     )

@@ -183,5 +183,5 @@ def _result(
         len(game.history),
         converged,
         reason,
-        AdversarialCertificate(gap, relaxation_gap, accuracies, np.array(game.history)),
+        certificate=AdversarialCertificate(gap, relaxation_gap, accuracies, np.array(game.history)),
     )
