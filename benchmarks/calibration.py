@@ -33,7 +33,7 @@ from fairpca.metrics import (
     mmd_permutation_test,
     mmd_squared,
 )
-from fairpca.metrics._attackers import attackers, mean_areas
+from fairpca.metrics.group_classifiers import mean_areas, unfitted_classifiers
 from fairpca.model_selection import FairnessTargetCV
 
 N_PERMUTATIONS = 99
@@ -178,7 +178,7 @@ def on_new_rows(target: str, model: Any, given: Any, new: Any, others: Any) -> f
         codes = [np.unique(labels, return_inverse=True)[1] for labels in (o, f)]
         return max(
             float(mean_areas(a.fit(model.transform(O), codes[0]).predict_proba(Z), codes[1]))
-            for a in attackers(names, 0, (len(O), Z.shape[1])).values()
+            for a in unfitted_classifiers(names, 0, (len(O), Z.shape[1])).values()
         )
     if target.endswith("difference"):
         found = downstream(model.transform(X), y, Z, fy, f, classifier="logistic")

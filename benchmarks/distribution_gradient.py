@@ -21,7 +21,7 @@ from distribution_adult import adult
 from numpy.typing import NDArray
 
 from fairpca.solvers.distribution.gradient import KernelDiscrepancy, merge_equal_rows
-from fairpca.solvers.distribution.mmd import exponent_tiles
+from fairpca.solvers.distribution.tiles import exponent_tiles
 
 
 def products(Z: NDArray[np.float64], right: NDArray[np.float32]) -> None:

@@ -42,7 +42,8 @@ from sklearn.exceptions import ConvergenceWarning
 from fairpca import DistributionMatchingPCA
 from fairpca.metrics import mmd_squared
 from fairpca.solvers.distribution.gradient import KernelDiscrepancy, merge_equal_rows
-from fairpca.solvers.distribution.local_search import MatchingProblem, maximize_variance
+from fairpca.solvers.distribution.local_search import maximize_variance
+from fairpca.solvers.distribution.problem import MatchingProblem
 from fairpca.solvers.distribution.repms import RepmsConstants
 
 Array = NDArray[np.float64]

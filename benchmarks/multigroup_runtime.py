@@ -22,8 +22,7 @@ from fairpca.experiments.framework.store import Store, default_cache, default_da
 from fairpca.experiments.papers.multigroup_data import DATASETS, Table, load_table
 from fairpca.experiments.papers.multigroup_tables import RANK, seconds
 from fairpca.solvers.balance.multigroup import multigroup_vectors
-from fairpca.solvers.balance.published_fair_pca import sdp_subspace
-from fairpca.solvers.balance.published_multigroup import brent_vector, sdp_vector
+from fairpca.solvers.balance.published import brent_vector, sdp_subspace, sdp_vector
 from fairpca.solvers.balance.worst_group import worst_group_subspace
 
 SETS = DATASETS[:8]
@@ -49,7 +48,7 @@ def measure(name: str, table: Table, repeats: int, *, sdp: bool) -> Row:
             timed(lambda: multigroup_vectors(grams, 1, sdp_vector))[0],
             timed(lambda: sdp_subspace(means, RANK))[0],
         )
-    losses = result.certificate["incremental_losses"]
+    losses = result.certificate.group_losses
     paper = printed(name)
     return {
         "data": name,
@@ -69,7 +68,7 @@ def measure(name: str, table: Table, repeats: int, *, sdp: bool) -> Row:
         "SDP / subspace": ratio(programs[1], subspace),
         "SDP / fit": ratio(programs[1], fits["fair_pca"]),
         "bicriteria, fit (ms)": 1e3 * fits["bicriteria"],
-        "largest gap / largest loss": float(result.certificate["duality_gap"].max() / losses.max()),
+        "largest gap / largest loss": float(result.certificate.duality_gap.max() / losses.max()),
     }
 
 

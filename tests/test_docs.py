@@ -24,6 +24,7 @@ MODULES = (
     "fairpca",
     "fairpca.datasets",
     "fairpca.metrics",
+    "fairpca.estimators",
     "fairpca.model_selection",
     "fairpca.comparison",
     "fairpca.theory",

@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from tests.quick_attackers import quick_attackers
+from tests.quick_classifiers import quick_classifiers
 from typer.testing import CliRunner
 
 from fairpca.cli.app import app
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _quick_attackers():
-    with quick_attackers():
+def _quick_classifiers():
+    with quick_classifiers():
         yield
 
 

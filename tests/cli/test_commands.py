@@ -17,7 +17,7 @@ import pytest
 import typer.main
 
 from fairpca.cli.app import app
-from fairpca.data.files.opening import read_table
+from fairpca.data.files.kinds import read_table
 
 COMMANDS = typer.main.get_command(app).commands
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"

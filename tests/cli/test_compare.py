@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from tests.quick_attackers import whole_attackers
+from tests.quick_classifiers import whole_classifiers
 
-from fairpca.data.files.opening import read_table
+from fairpca.data.files.kinds import read_table
 from fairpca.methods.catalogue import METHODS, method_named
 from fairpca.methods.entry import Facts
 from fairpca.models.files import load_model
@@ -189,7 +189,7 @@ def test_jobs_change_no_number(call):
     options += ["--method", "moment-matching", "--method", "leace"]
     tables = []
     for jobs in ("1", "2"):
-        with whole_attackers():
+        with whole_classifiers():
             done = call("compare", "people.csv", *options, "--jobs", jobs, "--csv", "n.csv")
         assert done.exit_code == 0, done.stderr
         assert "LEACE: An oblique map" in done.stderr

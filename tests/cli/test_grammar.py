@@ -16,7 +16,7 @@ from fairpca.cli.fit import fit
 from fairpca.cli.report import report
 from fairpca.cli.reproduce import reproduce
 from fairpca.cli.transform import transform
-from fairpca.data.files.opening import read_table
+from fairpca.data.files.kinds import read_table
 from fairpca.models.files import load_model
 
 COMMANDS = {"compare": compare, "fit": fit, "report": report, "transform": transform}
@@ -210,7 +210,7 @@ def test_columns_that_tell_group_or_label_are_named(call, copies, folder):
         assert "the group 'sex' can be read without error" in done.stderr
         assert "To leave them out: --drop 'sex code'." in done.stderr
         assert "the label 'passed' can be read without error" in done.stderr
-        assert "'score' (its ranges give it)" in done.stderr
+        assert "'score' (its ranges determine it)" in done.stderr
         assert "To leave them out: --drop score." in done.stderr
         assert done.stderr.count("To leave them out") == 2
         done = call(command, *arguments, *more[:2], "--drop", "sex code", "--drop", "score",

@@ -9,7 +9,7 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 from fairpca import MomentMatchingPCA
-from fairpca.data.files.opening import read_table
+from fairpca.data.files.kinds import read_table
 from fairpca.metrics import (
     downstream,
     explained_variance_ratio,

@@ -15,7 +15,7 @@ import pytest
 
 from fairpca.cli import streams
 from fairpca.cli.errors import BAD_OUTPUT, USAGE
-from fairpca.data.files.opening import read_table
+from fairpca.data.files.kinds import read_table
 
 SMALL = ("--method", "leace", "--ranks", "0", "--max-samples", "100")
 needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

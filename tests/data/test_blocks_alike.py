@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fairpca import StreamingMomentMatchingPCA
 from fairpca.comparison import LEACE
 from fairpca.data.files import table_source as source_module
-from fairpca.data.files.opening import open_table
+from fairpca.data.files.kinds import open_table
 from fairpca.data.tables.encoded_blocks import EncodedTable
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.data.tables.roles import assign_roles, check_attributes, split_table

@@ -32,7 +32,7 @@ def test_damaged_one_is_passed_over_and_never_replaces_the_whole_one(tmp_path, d
     content = bytearray(newest.read_bytes())
     if damage == "flip":
         content[len(content) // 2] ^= 1
-    other = content.replace(b"checkpoint 1", b"checkpoint 9")
+    other = content.replace(b"checkpoint 2", b"checkpoint 9")
     changed = {"cut": content[:-9], "version": other}.get(damage, content)
     if damage == "gone":
         newest.unlink()

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fairpca.data.files.opening import open_table
-from fairpca.data.tables.encoder import TableEncoder, UnseenValues
+from fairpca.data.files.kinds import open_table
+from fairpca.data.tables.categories import UnseenValues
+from fairpca.data.tables.encoder import TableEncoder
 
 
 def people(n=200, seed=0):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fairpca.data.files.opening import open_table
+from fairpca.data.files.kinds import open_table
 from fairpca.data.frames import check_distinct_names, frame_names, without_stored_index
 from fairpca.data.tables.encoder import TableEncoder
 

@@ -78,11 +78,15 @@ KINDS = {
         "race",
         "the same in another coding",
     ),
-    "one level": ((RACE == "e").astype(float), "race", "follows from it"),
-    "levels put together": (np.where(np.isin(RACE, ["a", "b"]), "x", "y"), "race", "follows"),
-    "finer": ([f"{r}{i % 4}" for i, r in enumerate(RACE)], "race", "its values give it"),
-    "what was cut": (SCORE, "hired", "its ranges give it"),
-    "falling": (-np.exp(SCORE), "hired", "its ranges give it"),
+    "one level": ((RACE == "e").astype(float), "race", "determined by it"),
+    "levels put together": (
+        np.where(np.isin(RACE, ["a", "b"]), "x", "y"),
+        "race",
+        "determined by it",
+    ),
+    "finer": ([f"{r}{i % 4}" for i, r in enumerate(RACE)], "race", "its values determine it"),
+    "what was cut": (SCORE, "hired", "its ranges determine it"),
+    "falling": (-np.exp(SCORE), "hired", "its ranges determine it"),
     "dummy": ((SCORE >= 0.3).astype(int), "hired", "the same in another coding"),
     "opposite dummy": ((SCORE < 0.3).astype(int), "hired", "the same in another coding"),
     "there or not": (
@@ -112,7 +116,7 @@ def test_one_hot_columns_are_named_together_with_what_to_copy():
         warn_of_giveaways(parts(columns))
     (warning,) = caught
     text = str(warning.message)
-    assert text.startswith("the group 'race' determines feature columns: 'race is a' (follows")
+    assert text.startswith("the group 'race' determines feature columns: 'race is a' (determined")
     assert text.endswith(f"To leave them out: drop={list(columns)!r}.")
 
 
@@ -121,9 +125,9 @@ def test_numeric_labels_and_their_copies():
     whole = parts({"income": np.exp(SCORE), "score": SCORE, "high": SCORE > 0}, label="income")
     told = found(whole)["the label 'income'"]
     assert told == {
-        "hired": "follows from it",
+        "hired": "determined by it",
         "score": "the same in another coding",
-        "high": "follows from it",
+        "high": "determined by it",
     }
     n = 30_000
     x = RNG.normal(size=n)
@@ -141,7 +145,7 @@ def test_positive_label_against_the_rest():
     whole = parts({"grade": label, "score": SCORE}, label="grade")
     assert "the label 'grade'" not in found(whole)
     told = found(whole, positive="high")
-    assert told["the label 'grade' (positive or not)"] == {"score": "its ranges give it"}
+    assert told["the label 'grade' (positive or not)"] == {"score": "its ranges determine it"}
     whole = parts({"grade": label, "high": label == "high"}, label="grade")
     with pytest.warns(AdviceWarning) as caught:
         warn_of_giveaways(whole, positive="high")
@@ -178,7 +182,7 @@ def test_names_of_rows_are_forgotten():
     for block in in_blocks(split_table(table, roles), 2_000):
         finder.update(block)
     assert finder.found() == {}
-    assert len(finder._columns["id"].codes) < n / 2
+    assert len(finder._codes["id"]) < n / 2
 
 
 @pytest.mark.parametrize("n", [10, 12, 30])

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpca.data.groups import encode_groups, factorize
+from fairpca.data.groups import encode_groups
+from fairpca.data.labels import factorize
 
 LABELS = ["f", "m", "f", "f"]
 

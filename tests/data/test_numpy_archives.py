@@ -8,8 +8,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from fairpca.data.files.numpy_archives import Archive
-from fairpca.data.files.opening import DataFileError, open_table
+from fairpca.data.files.kinds import open_table
+from fairpca.data.files.numpy_files import Archive
+from fairpca.data.files.table_source import DataFileError
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pytest
 
 from fairpca.data.files.atomic import OutputFileError, atomic_path, check_target, write_bytes
-from fairpca.data.files.opening import read_table
-from fairpca.data.files.writing import OUTPUT_SUFFIXES, row_writer, write_table
+from fairpca.data.files.kinds import OUTPUT_SUFFIXES, read_table, row_writer, write_table
 
 
 def names(folder):
@@ -57,7 +56,7 @@ def test_really_full_disk(tmp_path):
     code = f"""
         import resource, pyarrow as pa, numpy as np
         from fairpca.data.files.atomic import OutputFileError
-        from fairpca.data.files.writing import row_writer
+        from fairpca.data.files.kinds import row_writer
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
         rows = np.random.default_rng(0).normal(size=(20_000, 3))
         for suffix in {tuple(OUTPUT_SUFFIXES)!r}:

@@ -6,8 +6,8 @@ import pytest
 
 from fairpca.data.files.atomic import OutputFileError, check_target
 from fairpca.data.files.checkpoint import CheckpointFile
+from fairpca.data.files.kinds import open_table
 from fairpca.data.files.numpy_files import map_array
-from fairpca.data.files.opening import open_table
 from fairpca.data.files.row_blocks import as_row_source
 from fairpca.models.files import load_model
 

@@ -14,15 +14,16 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca import StreamingMomentMatchingPCA
+from fairpca.data.files.arrow_files import DatasetSource
 from fairpca.data.files.images import ImageFolder
-from fairpca.data.files.opening import ColumnNotFoundError, open_table
+from fairpca.data.files.kinds import open_table
 from fairpca.data.files.row_blocks import (
     ArraySource,
-    ColumnRoles,
     TableRows,
     as_row_source,
     prefetched,
 )
+from fairpca.data.files.table_source import ColumnNotFoundError
 
 
 @pytest.fixture
@@ -208,8 +209,8 @@ def test_prefetching_keeps_order_errors_and_leaves_no_thread(people):
 def test_roles_leave_the_features(people):
     table = pa.Table.from_pandas(frame(people), preserve_index=False)
     dataset = pyarrow.dataset.dataset(table)
-    roles = ColumnRoles(("group", "label"), features=("h", "e"))
-    block = next(TableRows.over(dataset, roles).blocks())
+    table = DatasetSource.over(dataset)
+    block = next(TableRows.over(table, ("group", "label"), features=("h", "e")).blocks())
     assert block.X.column_names == ["h", "e"]
     assert list(block.sensitive_features) == ["group", "label"]
 

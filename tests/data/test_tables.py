@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpca.data.files import csv_files
-from fairpca.data.files.opening import ColumnNotFoundError, DataFileError, open_table, read_table
+from fairpca.data.files.kinds import open_table, read_table
+from fairpca.data.files.table_source import ColumnNotFoundError, DataFileError
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 
@@ -171,7 +172,7 @@ def test_npy_is_mapped_read_only(tmp_path):
     np.save(tmp_path / "x.npy", X)
     (tmp_path / "x.npy").chmod(0o444)
     source = open_table(tmp_path / "x.npy")
-    array = source.arrays["x0"]
+    array = source.arrays[""]
     assert isinstance(array, np.memmap)
     assert not array.flags.writeable
     assert source.column_names == ("x0", "x1", "x2")

@@ -17,6 +17,7 @@ import pytest
 import fairpca
 import fairpca.comparison
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA, StreamingMomentMatchingPCA
+from fairpca.data.tables.column_profile import joined_moments
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.model_selection import FairnessTargetCV
 
@@ -146,15 +147,14 @@ def test_a_failed_first_fit_leaves_nothing(build):
 def test_a_fit_that_is_stopped_late_leaves_the_earlier_one(build, monkeypatch):
     X, s = data()
     model = build().fit(X, sensitive_features=s)
-    kernel = isinstance(model, fairpca.comparison.KernelMeanMatchingPCA)
-    where = "_store_groups" if kernel else "_store_projection"
-    stored = getattr(type(model), where)
+    for where in ("_store_fit", "_store_projection"):
+        stored = getattr(type(model), where)
 
-    def stopped(self, *args):
-        stored(self, *args)
-        raise KeyboardInterrupt
+        def stopped(self, *args, stored=stored):
+            stored(self, *args)
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(model), where, stopped)
+        monkeypatch.setattr(type(model), where, stopped)
     Z, (wide, _) = model.transform(X), data("abcdef", seed=1)
     check_untouched(model, lambda: model.fit(wide, sensitive_features=s), KeyboardInterrupt)
     np.testing.assert_array_equal(model.transform(X), Z)
@@ -266,13 +266,14 @@ def test_an_encoder_whose_fit_fails_is_as_before(method, table):
 def test_an_encoder_that_is_stopped_within_a_block_is_as_before(monkeypatch):
     monkeypatch.setattr("fairpca.data.tables.encoder.BATCH_ROWS", 2)
     model = TableEncoder(missing="impute").fit({"age": [1.0, None, 4.0], "job": ["a", None, "b"]})
-    learn = TableEncoder._learn_numbers
+    moments = iter([joined_moments])  # of the first batch alone
 
-    def stopped(self, batch):
-        learn(self, batch)
-        if self.n_samples_seen_ > 4:
+    def stopped(values, known):
+        learn = next(moments, None)
+        if learn is None:
             raise KeyboardInterrupt
+        return learn(values, known)
 
-    monkeypatch.setattr(TableEncoder, "_learn_numbers", stopped)
+    monkeypatch.setattr("fairpca.data.tables.encoder.joined_moments", stopped)
     more = {"age": [9.0, None, 7.0, 8.0], "job": ["c", None, "d", "e"]}
     check_untouched(model, lambda: model.partial_fit(more), KeyboardInterrupt)

@@ -336,7 +336,7 @@ def test_published_solvers_warn_when_they_miss():
 
 
 def test_the_convex_extra_is_asked_for_by_name(monkeypatch):
-    import fairpca.solvers.numerics.modelling as convex
+    import fairpca.solvers.numerics.modeling as convex
 
     def absent(name):
         raise ImportError(name)

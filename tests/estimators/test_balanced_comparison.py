@@ -91,7 +91,7 @@ def test_the_disparity_penalty_equalises_two_errors():
 def test_max_min_variance_rises_to_the_certified_optimum(n_groups):
     X, g = data(n=400, n_groups=n_groups)
     best = -max(WorstGroupPCA(2, loss="variance").fit(X, sensitive_features=g).group_losses_)
-    for solver, share in (("minorise_maximise", 0.999), ("subgradient", 0.98)):
+    for solver, share in (("minorize_maximize", 0.999), ("subgradient", 0.98)):
         found = MaxMinVariancePCA(2, solver=solver).fit(X, sensitive_features=g)
         assert share * best <= found.least_variance_ <= best + 1e-9
         assert found.converged_

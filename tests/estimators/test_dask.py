@@ -396,7 +396,7 @@ def test_errors_name_block_and_column(name, table):
         ESTIMATORS[name]().fit(good)
     with pytest.raises(ValueError, match="sensitive_features has 3 rows, X has 400"):
         ESTIMATORS[name]().fit(good, sensitive_features=["a", "b", "a"])
-    with pytest.raises(ValueError, match="sample_weight has only zeros"):
+    with pytest.raises(ValueError, match="all zeros; at least one weight must be positive"):
         ESTIMATORS[name]().fit(good, sensitive_features=group, sample_weight=np.zeros(N))
     with pytest.raises(ValueError, match="Negative"):
         ESTIMATORS[name]().fit(good, sensitive_features=group, sample_weight=np.full(N, -1.0))
@@ -475,7 +475,7 @@ def test_a_scheduler_is_told_how_large_summaries_are(table):
 def test_rows_are_iterated_on_where_moments_would_be_too_large(table, monkeypatch):
     X, group, _, weight = table
     one = MomentMatchingPCA(2, n_unfair=1).fit(X, sensitive_features=group, sample_weight=weight)
-    monkeypatch.setattr("fairpca.estimators.moment_matching._MOMENTS_UP_TO", 5)
+    monkeypatch.setattr("fairpca.estimators.moment_matching.FORMED_UP_TO", 5)
     model = MomentMatchingPCA(2, n_unfair=1)
     with dask.config.set(scheduler="synchronous"):
         model.fit(da.from_array(X, chunks=(90, D)), sensitive_features=group, sample_weight=weight)

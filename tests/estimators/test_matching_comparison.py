@@ -491,7 +491,7 @@ def test_modelling_library_gives_the_same_components(people):
 @pytest.mark.parametrize("delta", [0.0, 0.1])
 @pytest.mark.parametrize("k", [2, 10])
 def test_convex_matching_finds_the_loadings_its_authors_published(shared, split, delta, k):
-    """On COMPAS; on German credit the programme's leading eigenvalues coincide."""
+    """On COMPAS; on German credit the program's leading eigenvalues coincide."""
     with (
         np.load(shared / "author_splits" / "compas.npz") as splits,
         np.load(shared / "reference" / "compas_loadings.npz") as loadings,
@@ -594,7 +594,7 @@ def test_a_kernel_width_that_would_overflow_is_told():
 @pytest.mark.parametrize("factor", [1e-120, 1e150])
 @pytest.mark.parametrize("delta", [0.0, 0.1])
 @pytest.mark.parametrize("penalty", ["sum", "max"])
-def test_the_programme_is_the_same_in_units_whose_squares_nearly_overflow(
+def test_the_program_is_the_same_in_units_whose_squares_nearly_overflow(
     people, factor, delta, penalty
 ):
     X, group, _, _ = people

@@ -284,7 +284,7 @@ def test_the_rank_needed_on_real_people():
                     np.unique(compas.sensitive_features, return_inverse=True)[1], None)],
         np.zeros((0, X.shape[1])), None, scale=1.0, penalty=0.01, max_iter=1, tol=1e-3,
     )  # fmt: skip
-    assert np.asarray(plain.certificate["accuracies"])[0] > 0.6 > model.adversary_accuracy_[name]
+    assert plain.certificate.accuracies[0] > 0.6 > model.adversary_accuracy_[name]
 
 
 def test_rounding_is_not_read():

@@ -250,7 +250,7 @@ def test_too_many_components_is_an_error(people, estimator):
 def test_bad_weights(people, estimator):
     X, _, group = people
     for weights, message in (
-        (np.zeros(80), "non-zero"),
+        (np.zeros(80), "all zeros"),
         (-np.ones(80), "[Nn]egative"),
         (np.ones(79), "79"),
     ):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairpca import StreamingMomentMatchingPCA
-from fairpca.estimators.families import stream_base
+from fairpca.estimators.families import stream_kinds
 
 KINDS = {
     "moments": {"solver": "moments"},
@@ -34,7 +34,7 @@ def fingerprint(model):
 @pytest.mark.parametrize("value", [np.nan, 1e200])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_long_batch_with_one_bad_late_row_has_no_effect(rng, monkeypatch, kind, value, first):
-    monkeypatch.setattr(stream_base, "_CHUNK_BYTES", 1)  # pieces of 256 rows
+    monkeypatch.setattr(stream_kinds, "_CHUNK_BYTES", 1)  # pieces of 256 rows
     X, group = people(rng)
     bad, more = people(rng, n=1000, d=6 if first else 9)  # a width of its own, if it is the first
     bad[900, 2] = value

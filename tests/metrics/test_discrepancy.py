@@ -16,7 +16,7 @@ from fairpca.metrics import (
     mmd_squared,
     mmd_squared_by_pair,
 )
-from fairpca.solvers.distribution import mmd
+from fairpca.solvers.distribution import tiles
 
 
 def naive(Z, s, sigma, *, unbiased=False):
@@ -83,7 +83,7 @@ def test_float32_path_and_float64_path_agree_with_naive(n, unbiased):
     s = rng.integers(2, size=n)
     Z[s == 1] *= 1.2
     expected = naive(Z, s, 1.3, unbiased=unbiased)
-    tolerance = 1e-12 if n <= mmd.FEW_ROWS else 5e-9
+    tolerance = 1e-12 if n <= tiles.FEW_ROWS else 5e-9
     value = mmd_squared(Z, s, bandwidth=1.3, unbiased=unbiased)
     assert value == pytest.approx(expected, rel=0, abs=tolerance)
 

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import kstest
 
 from fairpca.metrics import mmd_permutation_test, mmd_squared
-from fairpca.solvers.distribution import mmd, pairwise
+from fairpca.solvers.distribution import tiles
 
 
 def test_statistics_are_those_of_permuted_labels():
@@ -39,8 +39,8 @@ def test_single_precision_tiles_and_batches_change_nothing(monkeypatch):
     s = rng.integers(2, size=60)
     exact = mmd_permutation_test(Z, s, n_permutations=20, random_state=0)
     monkeypatch.setattr("fairpca.metrics.permutation.WEIGHT_BYTES", 8 * 60 * 6)
-    monkeypatch.setattr(mmd, "FEW_ROWS", 0)
-    monkeypatch.setattr(pairwise, "TILE_ROWS", 7)
+    monkeypatch.setattr(tiles, "FEW_ROWS", 0)
+    monkeypatch.setattr(tiles, "TILE_ROWS", 7)
     rough = mmd_permutation_test(Z, s, n_permutations=20, random_state=0)
     np.testing.assert_allclose(
         rough.permutation_statistics, exact.permutation_statistics, rtol=1e-4

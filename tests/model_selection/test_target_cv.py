@@ -23,6 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA, MultigroupPCA, WorstGroupPCA
 from fairpca.comparison import LEACE
+from fairpca.estimators.same_rows import SameRows
 from fairpca.metrics import (
     downstream,
     explained_variance_ratio,
@@ -154,23 +155,23 @@ def test_reading_the_rows_once_gives_what_separate_fits_give():
         for s in (0.5, 1.0)
         for c in ("demographic_parity", "equal_opportunity")
     ]
-    read = {}
+    rows = SameRows(X, y, sensitive_features=group)
     for setting in settings:
         model = MomentMatchingPCA(2, **setting)
         alone = clone(model).fit(X, y, sensitive_features=group)
-        model._fit_sharing(read, X, y, sensitive_features=group, sample_weight=None)
+        rows.fit(model)
         np.testing.assert_allclose(model.components_, alone.components_, atol=1e-9)
         np.testing.assert_allclose(model.explained_variance_, alone.explained_variance_)
         assert set(vars(model)) == set(vars(alone))
-    assert len(read) == 4  # with and without n_unfair, for each criterion
+    assert len(rows.known) == 4  # with and without n_unfair, for each criterion
 
 
 def test_first_components_of_a_multigroup_fit_are_the_smaller_fit():
     X, _, group = spread_out(240)
-    read = {}
+    rows = SameRows(X, sensitive_features=group)
     for k in (4, 2, 1):
         model = MultigroupPCA(k)
-        model._fit_sharing(read, X, None, sensitive_features=group, sample_weight=None)
+        rows.fit(model)
         alone = MultigroupPCA(k).fit(X, sensitive_features=group)
         for name in ("components_", "incremental_losses_", "duality_gap_", "group_weights_"):
             np.testing.assert_allclose(
@@ -178,7 +179,7 @@ def test_first_components_of_a_multigroup_fit_are_the_smaller_fit():
             )
         assert model.n_components_ == k == len(model.explained_variance_ratio_)
         assert model.transform(X).shape == (240, k)
-    assert len(read) == 1
+    assert len(rows.known) == 1
 
 
 def test_the_order_of_rows_is_no_matter_with_fixed_folds(rng):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from fairpca.report import Settings, compare
-from tests.quick_attackers import quick_attackers
+from tests.quick_classifiers import quick_classifiers
 
 EVIL = "<img src=x onerror=window.hacked=1>"
 SCRIPT = "</script><script>window.hacked=2</script>"
@@ -20,8 +20,8 @@ TITLE = "evil <svg onload=window.hacked=3>.csv"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _quick_attackers():
-    with quick_attackers():
+def _quick_classifiers():
+    with quick_classifiers():
         yield
 
 
@@ -47,7 +47,7 @@ def comparison():
         n_ranks=3,
     )
     with (
-        quick_attackers(),
+        quick_classifiers(),
         warnings.catch_warnings(action="ignore"),
     ):  # of few directions left, told in the result
         return compare(table, sensitive=[EVIL], label=SCRIPT, settings=settings, title=TITLE)

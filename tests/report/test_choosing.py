@@ -113,7 +113,7 @@ def test_the_target_on_the_command_line(people, tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
     from fairpca.cli.app import app
-    from fairpca.data.files.opening import read_table
+    from fairpca.data.files.kinds import read_table
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
@@ -183,11 +183,11 @@ def test_a_setting_that_takes_too_long_is_tried_once(people, monkeypatch):
     trials = [Trial(f"tol {tol:g}", {"tol": tol, "n_init": 0}) for tol in (0.3, 0.01)]
     tried = []
 
-    def there(limit, function, model, read, *arguments):
-        tried.append((model.tol, len(read)))
+    def there(limit, function, model, rows):
+        tried.append((model.tol, len(rows.known)))
         if model.tol == 0.01:
             raise TookTooLong
-        return function(model, read, *arguments)
+        return function(model, rows)
 
     monkeypatch.setattr("fairpca.report.comparing.choosing.in_time", there)
     target = Target("mmd_squared", 0.5)

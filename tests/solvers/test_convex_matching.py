@@ -1,4 +1,4 @@
-"""The semidefinite programme: optimality conditions, bounds, and a modelling library's answer."""
+"""The semidefinite program: optimality conditions, bounds, and a modelling library's answer."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from fairpca.solvers.moments.convex_matching import (
     matching_components,
     solve_by_splitting,
 )
-from fairpca.solvers.moments.matching_program import MatchingProgramme
+from fairpca.solvers.moments.matching_program import MatchingProgram
 from fairpca.solvers.numerics.fantope import nearest_fantope_point
 
 SEEDS = st.integers(0, 2**32 - 1)
 PENALTIES = pytest.mark.parametrize("penalty", ["sum", "max"])
 
 
-def programme(rng, p=7, k=2, n_contrasts=1, **options):
+def program(rng, p=7, k=2, n_contrasts=1, **options):
     """Random moments of realistic sizes."""
     given_options = {"delta": 0.0, "mu": 0.05, "penalty": "sum"} | options
     root = rng.normal(size=(p, p)) * np.linspace(2, 0.3, p)
     Q = rng.normal(size=(n_contrasts, p, p))
-    return MatchingProgramme.of(
+    return MatchingProgram.of(
         root @ root.T / p,
         rng.normal(size=(n_contrasts, p)),
         (Q + Q.transpose(0, 2, 1)) / 2,
@@ -98,7 +98,7 @@ def test_half_spaces_are_met_by_the_least_change(seed, n_means):
 @given(SEEDS, st.sampled_from(["sum", "max"]), st.sampled_from([0.2, 1.0]))
 def test_every_multiplier_gives_a_bound(seed, penalty, delta):
     rng = np.random.default_rng(seed)
-    problem = programme(rng, n_contrasts=2, penalty=penalty, delta=delta)
+    problem = program(rng, n_contrasts=2, penalty=penalty, delta=delta)
     roots, joint, _ = problem.roots()
     P = problem.made_feasible(frame_projection(rng, 7, 2), problem.fair_projection())
     multipliers = [10 ** rng.uniform(-3, 1) * rng.normal(size=R.shape) for R in roots]
@@ -111,11 +111,11 @@ def test_every_multiplier_gives_a_bound(seed, penalty, delta):
 @pytest.mark.parametrize("n_contrasts", [1, 3])
 @pytest.mark.parametrize("delta", [0.0, 0.3])
 def test_the_gap_closes_and_the_answer_is_feasible(rng, penalty, n_contrasts, delta):
-    problem = programme(rng, p=9, n_contrasts=n_contrasts, penalty=penalty, delta=delta)
+    problem = program(rng, p=9, n_contrasts=n_contrasts, penalty=penalty, delta=delta)
     unfair = scipy.linalg.orth(problem.means.T).T
     result = matching_components(problem, unfair, solve, tol=1e-8)
     assert result.converged
-    assert result.certificate["duality_gap"] <= 1e-8
+    assert result.certificate.duality_gap <= 1e-8
     inner = problem.without(unfair)[0] if delta == 0 else problem
     P = solve(inner).P
     shares = np.linalg.eigvalsh(P)
@@ -135,7 +135,7 @@ def test_a_modelling_library_finds_the_same_optimum(rng, penalty, delta, n_contr
     pytest.importorskip("cvxpy")
     from fairpca.solvers.moments.convex_matching_sdp import solve_by_modelling
 
-    problem = programme(rng, p=6, n_contrasts=n_contrasts, penalty=penalty, delta=delta)
+    problem = program(rng, p=6, n_contrasts=n_contrasts, penalty=penalty, delta=delta)
     if delta == 0:
         problem = problem.without(scipy.linalg.orth(problem.means.T).T)[0]
     ours, theirs = solve(problem), solve_by_modelling(problem)
@@ -147,30 +147,30 @@ def test_a_modelling_library_finds_the_same_optimum(rng, penalty, delta, n_contr
 
 
 def test_without_penalty_it_is_pca_of_the_complement(rng):
-    problem = programme(rng, mu=0.0)
+    problem = program(rng, mu=0.0)
     result = matching_components(problem, scipy.linalg.orth(problem.means.T).T, solve, tol=1e-8)
     basis = scipy.linalg.null_space(problem.means)
     lead = basis @ np.linalg.eigh(basis.T @ problem.objective @ basis)[1][:, -2:]
     np.testing.assert_allclose(result.components.T @ result.components, lead @ lead.T, atol=1e-6)
-    np.testing.assert_allclose(result.certificate["eigenvalues"][:3], [1, 1, 0], atol=1e-6)
+    np.testing.assert_allclose(result.certificate.eigenvalues[:3], [1, 1, 0], atol=1e-6)
 
 
 def test_a_heavy_penalty_spreads_over_all_directions(rng):
     """With μ → ∞ only the penalty counts, and mass is shared out instead of rounded."""
-    problem = programme(rng, mu=100.0, k=2)
+    problem = program(rng, mu=100.0, k=2)
     result = matching_components(problem, scipy.linalg.orth(problem.means.T).T, solve, tol=1e-6)
-    assert result.certificate["eigenvalues"].max() < 0.8
+    assert result.certificate.eigenvalues.max() < 0.8
 
 
 def test_all_directions_asked_for(rng):
-    problem = programme(rng, p=4, k=3)
+    problem = program(rng, p=4, k=3)
     result = matching_components(problem, scipy.linalg.orth(problem.means.T).T, solve, tol=1e-8)
     assert result.components.shape == (3, 4)
     assert result.converged
 
 
 def test_stopping_early_is_told(rng):
-    problem = programme(rng, delta=0.3)
+    problem = program(rng, delta=0.3)
     stopped = solve_by_splitting(problem, max_iter=2, tol=1e-12)
     assert stopped.reason == "max_iter=2 was reached"
     assert np.isfinite(stopped.value)

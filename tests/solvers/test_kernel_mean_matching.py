@@ -64,7 +64,7 @@ def test_components_are_orthonormal_functions(rng):
 def test_iteration_and_decomposition_agree(rng, center, monkeypatch):
     _, K, E = problem(rng, n=90)
     dense = kernel_components(K, E, 3, center=center)
-    monkeypatch.setattr(kernel_mean_matching, "_LANCZOS_FROM", 10)
+    monkeypatch.setattr(kernel_mean_matching, "DENSE_UP_TO", 10)
     iterated = kernel_components(K, E, 3, center=center)
     np.testing.assert_allclose(iterated.variances, dense.variances, rtol=1e-9)
     np.testing.assert_allclose(np.abs(iterated.coefficients), np.abs(dense.coefficients), atol=1e-7)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpca.solvers.balance.many_groups import balance_many
-from fairpca.solvers.balance.problem import frame_losses
-from fairpca.solvers.balance.refine import refine_frame, simplex_quadratic
+from fairpca.solvers.balance.problem import traces_along
+from fairpca.solvers.balance.refine import refine, simplex_quadratic
+from fairpca.solvers.balance.relaxation import relax
 from fairpca.solvers.balance.two_groups import balance_two
-from fairpca.solvers.numerics.fantope import relax
 from tests.solvers.grams import wishart
 
 
@@ -23,20 +23,20 @@ def marginal(G: np.ndarray, k: int) -> np.ndarray:
 @given(
     seed=st.integers(0, 10_000), n_groups=st.integers(2, 6), m=st.integers(2, 10), data=st.data()
 )
-def test_the_bound_holds_for_every_frame(seed, n_groups, m, data):
+def test_the_bound_holds_for_every_basis(seed, n_groups, m, data):
     k = data.draw(st.integers(1, m - 1))
     rng = np.random.default_rng(seed)
     H = marginal(wishart(rng, m, n_groups), k)
     found = balance_many(H, k)
     scale = np.abs(H).max()
-    np.testing.assert_allclose(found.frame.T @ found.frame, np.eye(k), atol=1e-12)
+    np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(k), atol=1e-12)
     assert found.weights.min() >= 0
     np.testing.assert_allclose(found.weights.sum(), 1)
-    assert found.value == pytest.approx(frame_losses(H, found.frame).max())
+    assert found.value == pytest.approx(traces_along(H, found.basis).max())
     assert found.value >= found.bound - 1e-12 * scale
     for _ in range(20):
         other = np.linalg.qr(rng.standard_normal((m, k)))[0]
-        assert frame_losses(H, other).max() >= found.bound - 1e-12 * scale
+        assert traces_along(H, other).max() >= found.bound - 1e-12 * scale
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -50,10 +50,10 @@ def test_two_groups_agree_with_the_exact_solver(k):
 @pytest.mark.parametrize(("n_groups", "k"), [(3, 1), (5, 2), (8, 3)])
 def test_the_dual_equals_a_convex_solvers(n_groups, k):
     pytest.importorskip("cvxpy")
-    from fairpca.solvers.numerics.modelling import solve_fantope_programme
+    from fairpca.solvers.balance.published import solve_relaxation
 
     H = marginal(wishart(np.random.default_rng(2), 6, n_groups), k)
-    P, _, _ = solve_fantope_programme(H, k)
+    P, _, _ = solve_relaxation(H, k)
     relaxed = np.einsum("gij,ij->g", H, P).max()  # feasible, so an upper bound of the dual
     ours = relax(H, k).bound
     assert ours <= relaxed + 1e-12 * np.abs(H).max()
@@ -82,13 +82,13 @@ def test_repeated_groups_and_constant_losses():
     assert flat.gap == 0
 
 
-def test_a_frame_as_large_as_the_space():
+def test_a_basis_as_large_as_the_space():
     H = marginal(wishart(np.random.default_rng(5), 3, 3), 3)
     assert balance_many(H, 3).gap == 0
 
 
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 6))
-def test_simplex_programme_meets_its_optimality_conditions(seed, n):
+def test_simplex_program_meets_its_optimality_conditions(seed, n):
     rng = np.random.default_rng(seed)
     root = rng.standard_normal((n, int(rng.integers(1, n + 1)))) * 10.0 ** rng.integers(-4, 5)
     K, h = root @ root.T, rng.standard_normal(n)
@@ -101,11 +101,11 @@ def test_simplex_programme_meets_its_optimality_conditions(seed, n):
 
 
 @given(seed=st.integers(0, 10_000), n_groups=st.integers(1, 5), k=st.integers(1, 3))
-def test_refinement_never_makes_a_frame_worse(seed, n_groups, k):
+def test_refinement_never_makes_a_basis_worse(seed, n_groups, k):
     rng = np.random.default_rng(seed)
     H = marginal(wishart(rng, 6, n_groups), k)
     first = np.linalg.qr(rng.standard_normal((6, k)))[0]
-    last, multipliers = refine_frame(H, first, np.full(n_groups, 1 / n_groups))
-    assert frame_losses(H, last).max() <= frame_losses(H, first).max()
+    last, multipliers = refine(H, first, np.full(n_groups, 1 / n_groups))
+    assert traces_along(H, last).max() <= traces_along(H, first).max()
     np.testing.assert_allclose(last.T @ last, np.eye(k), atol=1e-12)
     assert multipliers.sum() == pytest.approx(1)

@@ -11,13 +11,13 @@ from scipy.spatial.distance import cdist, pdist
 
 from fairpca.data.groups import encode_groups
 from fairpca.solvers.distribution import bandwidth as bandwidth_module
-from fairpca.solvers.distribution import mmd, pairwise
+from fairpca.solvers.distribution import tiles
 from fairpca.solvers.distribution.bandwidth import median_distance_bandwidth, resolve_bandwidth
-from fairpca.solvers.distribution.mmd import (
-    contrasts,
+from fairpca.solvers.distribution.tiles import kernel_tiles
+from fairpca.solvers.distribution.value import (
+    group_contrasts,
     group_mmd_squared,
     kernel_sums,
-    kernel_tiles,
     mmd_from_sums,
     quadratic_forms,
 )
@@ -43,8 +43,8 @@ def two_groups(n, k=5, seed=0, shift=0.5):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(pairwise, "TILE_ROWS", 7)
-    monkeypatch.setattr(pairwise, "TILE_COLUMNS", 11)
+    monkeypatch.setattr(tiles, "TILE_ROWS", 7)
+    monkeypatch.setattr(tiles, "TILE_COLUMNS", 11)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 18, 29, 100])
@@ -52,7 +52,7 @@ def small_tiles(monkeypatch):
 def test_tiles_cover_the_upper_triangle_once(small_tiles, n, direct):
     Z = np.random.default_rng(n).normal(size=(n, 3))
     seen = np.zeros((n, n))
-    for tile in pairwise.DistanceTiles(Z, scale=2.0, direct=direct):
+    for tile in tiles.DistanceTiles(Z, scale=2.0, direct=direct):
         seen[tile.rows, tile.columns] += tile.values
         if tile.on_diagonal:
             assert np.all(np.diag(tile.values) == 0.0)
@@ -72,8 +72,8 @@ def test_sums_equal_the_naive_ones(n, n_groups, log_sigma, seed):
     Z = rng.normal(size=(n, 3))
     codes = rng.permutation(np.r_[np.arange(n_groups), rng.integers(n_groups, size=n - n_groups)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pairwise, "TILE_ROWS", 7)
-        patch.setattr(pairwise, "TILE_COLUMNS", 11)
+        patch.setattr(tiles, "TILE_ROWS", 7)
+        patch.setattr(tiles, "TILE_COLUMNS", 11)
         sums = kernel_sums(Z, codes, n_groups, 10**log_sigma)
     np.testing.assert_allclose(sums, naive_sums(Z, codes, 10**log_sigma), rtol=1e-12)
     np.testing.assert_array_equal(sums, sums.T)
@@ -137,7 +137,7 @@ def test_contrasts_turn_pairs_into_quadratic_forms(n_groups):
     pairs = sum(
         np.sum((means[a] - means[b]) ** 2) for a in range(n_groups) for b in range(a + 1, n_groups)
     )
-    H = contrasts(n_groups)
+    H = group_contrasts(n_groups)
     np.testing.assert_allclose(H.sum(axis=1), 0.0, atol=1e-14)
     assert np.sum((H @ means) ** 2) == pytest.approx(pairs, rel=1e-13)
 
@@ -211,10 +211,10 @@ def test_selection_finds_every_rank_from_any_sample(monkeypatch, part, keep):
     monkeypatch.setattr(bandwidth_module, "KEEP", keep)
     Z = np.array([0.0, 0.0, 1.0, 1.0, 2.0, 4.0, 7.0, 7.0, 12.0])[:, None]
     expected = np.sort(pdist(Z, "sqeuclidean"))
-    tiles = pairwise.DistanceTiles(Z, direct=True)
+    distances = tiles.DistanceTiles(Z, direct=True)
     for rank, value in enumerate(expected):
         found, n_up_to, following = bandwidth_module._select(
-            tiles, rank, expected.size, expected[part]
+            distances, rank, expected.size, expected[part]
         )
         assert found == value
         assert n_up_to == np.sum(expected <= value)
@@ -268,7 +268,7 @@ def test_one_row_has_no_median():
 
 def test_few_rows_are_double(monkeypatch):
     Z, _ = two_groups(300)
-    assert mmd.FEW_ROWS >= 300
+    assert tiles.FEW_ROWS >= 300
     assert {tile.values.dtype for tile in kernel_tiles(Z, 1.0)} == {np.dtype(np.float64)}
-    monkeypatch.setattr(mmd, "FEW_ROWS", 100)
+    monkeypatch.setattr(tiles, "FEW_ROWS", 100)
     assert {tile.values.dtype for tile in kernel_tiles(Z, 1.0)} == {np.dtype(np.float32)}

@@ -7,8 +7,8 @@ from scipy.spatial.distance import cdist
 from fairpca.data.groups import Attribute, Groups
 from fairpca.solvers.distribution.gradient import KernelDiscrepancy, merge_equal_rows
 from fairpca.solvers.distribution.kernels import KERNELS, SMOOTHING, GaussianMixture
-from fairpca.solvers.distribution.mmd import contrasts, group_mmd_squared
 from fairpca.solvers.distribution.surrogate import FeatureDiscrepancy
+from fairpca.solvers.distribution.value import group_contrasts, group_mmd_squared
 
 ALL = {**KERNELS, "mixture": GaussianMixture((0.3, 1.0, 4.0))}
 
@@ -16,7 +16,7 @@ ALL = {**KERNELS, "mixture": GaussianMixture((0.3, 1.0, 4.0))}
 def signed_weights(codes):
     n_groups = codes.max() + 1
     member = codes[:, None] == np.arange(n_groups)
-    return (member / member.sum(axis=0)) @ contrasts(n_groups).T
+    return (member / member.sum(axis=0)) @ group_contrasts(n_groups).T
 
 
 def make(n=60, d=6, n_groups=3, kernel="rbf", bandwidth=1.7, seed=0):

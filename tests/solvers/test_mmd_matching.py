@@ -6,28 +6,31 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fairpca.solvers.distribution import local_search as mmd_matching
-from fairpca.solvers.distribution import ranks as mmd_ranks
-from fairpca.solvers.distribution import starts as mmd_search
+from fairpca.solvers.distribution import ranks
+from fairpca.solvers.distribution import search as search_module
 from fairpca.solvers.distribution.gradient import Curvature, KernelDiscrepancy
-from fairpca.solvers.distribution.local_search import (
+from fairpca.solvers.distribution.kernels import KERNELS
+from fairpca.solvers.distribution.local_search import maximize_variance
+from fairpca.solvers.distribution.match import MatchingOptions, MatchingRows, match
+from fairpca.solvers.distribution.problem import (
     MatchingProblem,
     MatchingSolution,
-    maximize_variance,
-)
-from fairpca.solvers.distribution.ranks import RankedStarts, search_over_ranks
-from fairpca.solvers.distribution.repms import RepmsConstants, repms
-from fairpca.solvers.distribution.starts import (
     SearchResult,
     Start,
+)
+from fairpca.solvers.distribution.ranks import search_over_ranks
+from fairpca.solvers.distribution.repms import RepmsConstants, repms
+from fairpca.solvers.distribution.search import (
     finish_exactly,
     no_worse,
     search,
     search_nearby,
 )
+from fairpca.solvers.distribution.settings import SearchSettings
+from fairpca.solvers.distribution.starts import RankedStarts
 from fairpca.solvers.distribution.surrogate import FeatureDiscrepancy
 from fairpca.solvers.numerics.quasi_newton import minimize_on_stiefel
-from fairpca.solvers.numerics.stiefel import Frame, horizontal, retract, subspace_distance
+from fairpca.solvers.numerics.stiefel import Bases, horizontal, retract, subspace_distance
 
 
 def signed(codes):
@@ -100,7 +103,7 @@ def test_steps_along_a_part_of_the_complement_lead_to_the_same_answer(monkeypatc
 
     original = KernelDiscrepancy.curvature
     monkeypatch.setattr(KernelDiscrepancy, "curvature", curvature)
-    monkeypatch.setattr(mmd_matching, "_UNKNOWNS", 20)
+    problem = replace(problem, settings=SearchSettings(unknowns=20))
     in_parts = maximize_variance(problem, pca(problem), settled=1e-9, max_iter=300)
     assert set(widths) == {10}  # of 38
     assert whole.converged
@@ -126,7 +129,7 @@ def test_many_components_do_not_make_a_step_larger(monkeypatch):
 
     original = KernelDiscrepancy.curvature
     monkeypatch.setattr(KernelDiscrepancy, "curvature", curvature)
-    monkeypatch.setattr(mmd_matching, "_UNKNOWNS", 20)
+    problem = replace(problem, settings=SearchSettings(unknowns=20))
     start = problem.discrepancy.value(pca(problem))
     assert start > 2 * problem.tol
     found = maximize_variance(problem, pca(problem), max_iter=300)
@@ -137,12 +140,12 @@ def test_many_components_do_not_make_a_step_larger(monkeypatch):
 def test_a_part_of_the_complement_is_what_directions_span(rng):
     V = np.linalg.qr(rng.normal(size=(9, 2)))[0]
     directions = rng.normal(size=(9, 4))
-    frame = Frame.towards(V, directions)
-    assert frame.V is V
+    bases = Bases.toward(V, directions)
+    assert bases.V is V
     outside = horizontal(V, directions)
-    np.testing.assert_allclose(frame.complement @ (frame.complement.T @ outside), outside)
+    np.testing.assert_allclose(bases.complement @ (bases.complement.T @ outside), outside)
     # Nothing is left of directions inside the subspace: others fill up their places.
-    filled = Frame.towards(V, np.hstack([V, V[:, :1], directions[:, :2]]))
+    filled = Bases.toward(V, np.hstack([V, V[:, :1], directions[:, :2]]))
     whole = np.hstack([V, filled.complement])
     np.testing.assert_allclose(whole.T @ whole, np.eye(7), atol=1e-12)
 
@@ -173,7 +176,7 @@ def test_search_keeps_the_best_start_and_history_is_consistent(problem):
     for start in starts:
         alone = maximize_variance(problem, start.V, patient=start.patient, max_iter=100)
         if result.n_starts == len(starts):
-            assert not alone.better_than(result.solution, problem.tol) or (
+            assert problem.merit(alone) <= problem.merit(result.solution) or (
                 alone.value - result.solution.value < 1e-5
             )
     assert result.n_evaluations >= result.solution.n_evaluations
@@ -184,9 +187,9 @@ def test_the_reference_replaces_a_worse_answer(problem):
     good = maximize_variance(problem, pca(problem))
     poor = search(problem, [Start("pca", pca(problem))], max_iter=1)
     kept = no_worse(poor, problem, Start("known", good.V))
-    assert kept.start == "known"
+    assert kept.solution.start == "known"
     assert kept.solution.value == pytest.approx(good.value)
-    assert no_worse(kept, problem, Start("pca", pca(problem))).start == "known"
+    assert no_worse(kept, problem, Start("pca", pca(problem))).solution.start == "known"
 
 
 def test_surrogate_needs_few_exact_evaluations_for_the_same_answer(problem):
@@ -235,7 +238,7 @@ def test_starts_get_hasty_only_where_the_first_ends_above_the_bound(problem, mon
         patient.append(settings["patient"])
         return maximize_variance(*arguments, **settings)
 
-    monkeypatch.setattr(mmd_search, "maximize_variance", recorded)
+    monkeypatch.setattr(search_module, "maximize_variance", recorded)
     rng = np.random.default_rng(0)
 
     def trials(case, k):
@@ -267,10 +270,10 @@ def test_the_full_rank_is_searched_where_its_first_look_says_nothing(
         value = {best: 0.5, 4: 0.1}.get(rank, 0.0)
         V = np.eye(len(case.variances))[:, :rank]
         solution = MatchingSolution(V, value, h, True, "scripted", (), 1, 1.0)
-        return SearchResult(solution, "scripted", 1, 1)
+        return SearchResult(solution, 1, 1)
 
-    monkeypatch.setattr(mmd_ranks, "search", scripted)
-    monkeypatch.setattr(mmd_ranks, "search_nearby", lambda case, found, rng, **settings: found)
+    monkeypatch.setattr(ranks, "search", scripted)
+    monkeypatch.setattr(ranks, "search_nearby", lambda case, found, rng, **settings: found)
     starts = [Start(str(i), np.eye(7)[:, :4]) for i in range(3)]
     ranked = RankedStarts(4, lambda r: [Start("s", np.eye(4)[:, :r])] * 3, lambda r: 1.0)
     case = MatchingProblem(problem.variances, problem.discrepancy, problem.model, 4, 1e-3)
@@ -332,7 +335,7 @@ def test_a_rank_whose_patient_path_is_stuck_is_not_given_up(categories, monkeypa
             return replace(found, mmd_squared=1.0, value=0.9, converged=False)
         return found
 
-    monkeypatch.setattr(mmd_search, "maximize_variance", stuck)
+    monkeypatch.setattr(search_module, "maximize_variance", stuck)
     wide = np.append(categories.variances, 0.0)
     h = categories.discrepancy
     padded = KernelDiscrepancy(np.pad(h.X, ((0, 0), (0, 1))), h.A, 1.0)
@@ -414,8 +417,8 @@ def test_geometry(rng):
     np.testing.assert_allclose(W.T @ W, np.eye(3), atol=1e-14)
     step = 1e-4
     np.testing.assert_allclose((retract(V, step * move) - V) / step, move, atol=1e-3)
-    frame = Frame.of(W)
-    whole = np.column_stack([frame.V, frame.complement])
+    bases = Bases.of(W)
+    whole = np.column_stack([bases.V, bases.complement])
     np.testing.assert_allclose(whole.T @ whole, np.eye(9), atol=1e-13)
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     assert subspace_distance(W, W @ turn) < 1e-14
@@ -428,3 +431,57 @@ def test_curvature_of_nothing_is_nothing():
     curvature = h.curvature(np.eye(3)[:, :1], np.eye(3)[:, 1:])
     assert isinstance(curvature, Curvature)
     assert np.abs(sum(curvature)).max() == 0.0
+
+
+class MeanRemoved:
+    """Subspaces without the direction of the mean difference, along the axes of `problem`."""
+
+    n_mean = n_contrasts = 1
+
+    def __init__(self, h):
+        difference = h.A.T @ h.X
+        self.direction = difference / np.linalg.norm(difference)
+
+    def subspace(self, k, n_axes, n_unfair=0):
+        d = self.direction.shape[1]
+        left = np.eye(d) - self.direction.T @ self.direction
+        return np.linalg.qr(left[:, :k])[0].T[:, :n_axes]
+
+
+@pytest.mark.parametrize("solver", ["newton", "repms"])
+@pytest.mark.parametrize("approximation", ["none", "random_features"])
+def test_the_entrance_returns_the_answer_with_its_evidence(problem, solver, approximation):
+    h = problem.discrepancy
+    rows = MatchingRows(problem.variances, 1.0, [(h.X, h.A)], MeanRemoved(h))
+    options = MatchingOptions(solver, approximation, n_init=1)
+    found = match(rows, 2, KERNELS["rbf"], 3.0, 5e-3, np.random.default_rng(0), options)
+    evidence = found.certificate
+    V = found.components.T
+    np.testing.assert_allclose(V.T @ V, np.eye(2), atol=1e-12)
+    assert evidence.mmd_squared == pytest.approx(h.value(V), abs=1e-13)
+    assert evidence.mmd_squared <= 5e-3
+    assert found.converged
+    assert found.objective == pytest.approx(np.sum(problem.variances[:, None] * V**2))
+    assert found.n_iter == len(evidence.history)
+    assert evidence.n_evaluations >= evidence.n_starts
+    warm = match(
+        *(rows, 2, KERNELS["rbf"], 3.0, 5e-3, np.random.default_rng(0), options),
+        known=[Start("the answer", V)],
+    )
+    assert warm.objective >= found.objective - 1e-6
+
+
+def test_settings_reach_every_run(problem):
+    """Trials of two steps seldom agree, so more starts are tried, and take fewer evaluations."""
+    h = problem.discrepancy
+    rows = MatchingRows(problem.variances, 1.0, [(h.X, h.A)], MeanRemoved(h))
+    short = SearchSettings(steps_per_iteration=1, trial_steps=2, most_random=1, polished=0)
+    usual, hurried = (
+        match(
+            *(rows, 2, KERNELS["rbf"], 3.0, 5e-3, np.random.default_rng(0), MatchingOptions()),
+            settings=settings,
+        ).certificate
+        for settings in (SearchSettings(), short)
+    )
+    assert hurried.n_starts > usual.n_starts
+    assert hurried.n_evaluations < usual.n_evaluations

@@ -7,8 +7,8 @@ import pytest
 
 from fairpca.solvers.balance.many_groups import balance_many
 from fairpca.solvers.balance.newton_vector import newton_vector
-from fairpca.solvers.balance.subspaces import leading_eigenpairs
 from fairpca.solvers.balance.two_groups import balance_two
+from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from tests.solvers.grams import CROSSINGS, among_many, wishart
 
 
@@ -21,7 +21,7 @@ def start(G: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def check(G: np.ndarray, tops: np.ndarray, found) -> None:
     """Value and bound are what the vector and the weights give, and they agree."""
-    v, mu = found.frame[:, 0], found.weights
+    v, mu = found.basis[:, 0], found.weights
     losses = tops - np.einsum("gij,i,j->g", G, v, v)
     assert abs(v @ v - 1) <= 1e-14
     assert mu.min() >= 0
@@ -48,7 +48,7 @@ def test_two_groups_as_by_the_bracketed_search(d):
         check(G, tops, found)
         slow = balance_two(tops[:, None, None] * np.eye(d) - G, 1)
         assert abs(found.value - slow.value) <= 1e-12 * tops.max()
-        losses = tops - np.einsum("gij,i,j->g", G, found.frame[:, 0], found.frame[:, 0])
+        losses = tops - np.einsum("gij,i,j->g", G, found.basis[:, 0], found.basis[:, 0])
         assert abs(losses[0] - losses[1]) <= 1e-12 * tops.max()
     assert solved >= 7
 

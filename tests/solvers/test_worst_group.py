@@ -5,20 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairpca.solvers.balance.published_fair_pca import multiplicative_weights_subspace, sdp_subspace
-from fairpca.solvers.balance.worst_group import (
-    group_offsets,
-    worst_group_losses,
-    worst_group_subspace,
+from fairpca.solvers.balance.published import (
+    extreme_point,
+    multiplicative_weights_subspace,
+    sdp_subspace,
 )
+from fairpca.solvers.balance.worst_group import WorstGroupProblem, worst_group_subspace
 from tests.solvers.grams import CROSSINGS, among_many, rotation, wishart
 
 LOSSES = ("marginal", "reconstruction", "variance")
 
 
-def worst(G: np.ndarray, k: int, loss: str, frame: np.ndarray) -> float:
-    offsets, _ = group_offsets(G, k, loss)
-    return float(worst_group_losses(G, offsets, frame).max())
+def worst(G: np.ndarray, k: int, loss: str, basis: np.ndarray) -> float:
+    return float(WorstGroupProblem.of(G, k, loss).losses(basis).max())
 
 
 @pytest.mark.parametrize("kind", CROSSINGS)
@@ -30,8 +29,8 @@ def test_two_groups_are_exact_at_constructed_crossings(kind):
         k = int(rng.integers(1, d + 1))
         result = worst_group_subspace(G, k)
         scale = np.linalg.eigvalsh(G)[:, -k:].sum(axis=1).max() or 1.0
-        assert result.certificate["duality_gap"] <= 1e-11 * scale
-        losses = result.certificate["group_losses"]
+        assert result.certificate.duality_gap <= 1e-11 * scale
+        losses = result.certificate.group_losses
         assert abs(losses[0] - losses[1]) <= 1e-11 * scale
         np.testing.assert_allclose(result.components @ result.components.T, np.eye(k), atol=1e-12)
 
@@ -47,7 +46,7 @@ def test_crossings_among_many_features(kind):
             scale = best.max()
             losses = best - np.einsum("gdk,dk->g", G @ result.components.T, result.components.T)
             assert abs(losses[0] - losses[1]) <= 1e-10 * scale
-            mu = result.certificate["group_weights"]
+            mu = result.certificate.group_weights
             kept = np.linalg.eigvalsh(np.tensordot(mu, G, 1))[-k:].sum()
             assert losses.max() - (mu @ best - kept) <= 1e-10 * scale
 
@@ -68,7 +67,7 @@ def test_brute_force_in_the_plane_and_in_space(loss, n_groups):
     for d, k in ((2, 1), (3, 1), (3, 2)):
         for _ in range(4):
             G = wishart(rng, d, n_groups)
-            offsets, _ = group_offsets(G, k, loss)
+            offsets = WorstGroupProblem.of(G, k, loss).offsets
             kept = np.einsum("gij,ni,nj->gn", G, grids[d], grids[d])
             if k == 2:  # the grid is of normals
                 kept = np.trace(G, axis1=1, axis2=2)[:, None] - kept
@@ -89,7 +88,7 @@ def test_nash_welfare_by_brute_force():
         result = worst_group_subspace(G, 1, "nash")
         assert -result.objective == pytest.approx(best, abs=1e-6)
         assert -result.objective >= best - 1e-12
-        assert result.certificate["duality_gap"] >= 0
+        assert result.certificate.duality_gap >= 0
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, "nash"])
@@ -104,7 +103,7 @@ def test_never_worse_than_plain_pca(loss, n_groups, d, k):
     else:
         assert result.objective <= worst(G, k, loss, plain) + 1e-12 * np.abs(G).max()
     assert result.objective == pytest.approx(
-        result.certificate["group_losses"].max() if loss != "nash" else result.objective
+        result.certificate.group_losses.max() if loss != "nash" else result.objective
     )
 
 
@@ -114,10 +113,10 @@ def test_the_bound_holds_for_random_subspaces(loss):
     for n_groups in (2, 4):
         G = wishart(rng, 7, n_groups)
         result = worst_group_subspace(G, 3, loss)
-        bound = result.objective - result.certificate["duality_gap"]
+        bound = result.objective - result.certificate.duality_gap
         for _ in range(200):
-            frame = np.linalg.qr(rng.standard_normal((7, 3)))[0]
-            assert worst(G, 3, loss, frame) >= bound - 1e-10
+            basis = np.linalg.qr(rng.standard_normal((7, 3)))[0]
+            assert worst(G, 3, loss, basis) >= bound - 1e-10
 
 
 def test_a_group_that_is_always_worse_gets_its_own_subspace():
@@ -126,7 +125,7 @@ def test_a_group_that_is_always_worse_gets_its_own_subspace():
     result = worst_group_subspace(G, 2, "reconstruction")
     own = np.linalg.eigvalsh(G[0])[:-2].sum()
     assert result.objective == pytest.approx(own)
-    np.testing.assert_allclose(result.certificate["group_weights"], [1, 0])
+    np.testing.assert_allclose(result.certificate.group_weights, [1, 0])
 
 
 def test_rotation_and_group_order_change_nothing():
@@ -142,7 +141,7 @@ def test_rotation_and_group_order_change_nothing():
 def test_all_dimensions_lose_nothing():
     G = wishart(np.random.default_rng(8), 4, 3)
     result = worst_group_subspace(G, 4)
-    np.testing.assert_allclose(result.certificate["group_losses"], 0, atol=1e-12)
+    np.testing.assert_allclose(result.certificate.group_losses, 0, atol=1e-12)
     assert result.converged
 
 
@@ -163,7 +162,7 @@ def test_published_solvers_never_beat_the_bound(n_groups, k):
     pytest.importorskip("cvxpy")
     G = wishart(np.random.default_rng(10), 6, n_groups)
     exact = worst_group_subspace(G, k)
-    bound = exact.objective - exact.certificate["duality_gap"]
+    bound = exact.objective - exact.certificate.duality_gap
     scale = np.abs(G).max()
     for published in (sdp_subspace, multiplicative_weights_subspace):
         result = published(G, k, "marginal", tol=1e-6)
@@ -174,8 +173,6 @@ def test_published_solvers_never_beat_the_bound(n_groups, k):
 
 
 def test_extreme_point_keeps_losses_and_lowers_rank():
-    from fairpca.solvers.numerics.modelling import extreme_point
-
     rng = np.random.default_rng(11)
     H = wishart(rng, 6, 3)
     P = 0.5 * np.eye(6)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fairpca.data.groups import encode_groups
+from fairpca.summaries.coordinates import summarize_rows
 from fairpca.summaries.grams import group_grams
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.rows import GroupRows
-from fairpca.summaries.span import SpanMoments
 
 
 def people(n: int, d: int):
@@ -38,23 +38,24 @@ def test_grams_of_every_level_of_every_attribute(kind, center):
 @pytest.mark.parametrize("center", [True, False])
 def test_wide_data_in_their_span(center):
     X, groups, w = people(12, 30)
-    span = SpanMoments.from_rows(X, groups, w, center=center)
+    moments, span = summarize_rows(X, groups, w, center=center)
     assert span.basis is not None
     assert span.basis.shape[1] <= 13
-    np.testing.assert_allclose(span.mean(), w @ X / w.sum())
-    inside = group_grams(span.moments, groups.names, center=center, basis=span.basis)
+    mean = span.point(moments.origin + moments.mean(moments.everything))
+    np.testing.assert_allclose(mean, w @ X / w.sum())
+    inside = group_grams(moments, groups.names, center=center, basis=span.basis)
     exact = group_grams(GroupMoments.from_rows(X, groups, w), groups.names, center=center)
     for small, gram in zip(inside.grams, exact.grams, strict=True):
         np.testing.assert_allclose(span.basis @ small @ span.basis.T, gram, atol=1e-9)
-    lifted = group_grams(span.in_columns(), groups.names, center=center)
+    lifted = group_grams(span.in_columns(moments), groups.names, center=center)
     np.testing.assert_allclose(lifted.grams, exact.grams, atol=1e-9)
 
 
 def test_normal_rows_do_not_depend_on_coordinates():
     X, groups, _ = people(12, 30)
-    span = SpanMoments.from_rows(X, groups)
-    inside = group_grams(span.moments, groups.names, basis=span.basis)
-    outside = group_grams(span.in_columns(), groups.names)
+    moments, span = summarize_rows(X, groups)
+    inside = group_grams(moments, groups.names, basis=span.basis)
+    outside = group_grams(span.in_columns(moments), groups.names)
     small = inside.normal_rows(3, np.random.default_rng(1))
     large = outside.normal_rows(3, np.random.default_rng(1))
     np.testing.assert_allclose(small, large @ span.basis)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from fairpca.data.groups import Attribute, encode_groups
 from fairpca.summaries.contrasts import one_versus_rest
+from fairpca.summaries.coordinates import row_space
 from fairpca.summaries.moments import GroupMoments
-from fairpca.summaries.rows import GroupRows, row_space
+from fairpca.summaries.rows import GroupRows
 
 SUMMARIES = [
     lambda *a, **k: GroupMoments.from_rows(*a, **k),
@@ -175,9 +176,10 @@ def test_unlike_summaries_do_not_merge(rng):
 
 def test_row_space_is_a_rotation(rng):
     X = rng.normal(size=(6, 40)) + 5
-    coordinates, basis, origin = row_space(X)
+    rotated, coordinates = row_space(X)
+    basis = coordinates.basis
     np.testing.assert_allclose(basis.T @ basis, np.eye(6), atol=1e-13)
-    np.testing.assert_allclose(coordinates @ basis.T + origin, X, atol=1e-12)
+    np.testing.assert_allclose(coordinates.point(rotated), X, atol=1e-12)
 
 
 def test_contrasts_count_a_binary_attribute_once(rng):

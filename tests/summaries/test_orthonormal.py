@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairpca.summaries import orthonormal
-from fairpca.summaries.orthonormal import orthonormalise
+from fairpca.summaries.orthonormal import orthonormalize_in_place
 
 SPECTRA = {
     "equal": np.ones,
@@ -30,7 +30,7 @@ def test_orthonormal_and_the_product_is_the_matrix(dtype, shape, spectrum):
     right = np.linalg.qr(rng.standard_normal((k, k)))[0]
     matrix = np.asfortranarray((left * SPECTRA[spectrum](k)) @ right.T, dtype=dtype)
     Q = matrix.copy("F")
-    R = orthonormalise(Q)
+    R = orthonormalize_in_place(Q)
     rounding = np.finfo(dtype).eps
     assert Q.dtype == R.dtype == dtype
     assert np.abs(Q.T @ Q - np.eye(k)).max() < 50 * rounding
@@ -42,7 +42,7 @@ def test_orthonormal_and_the_product_is_the_matrix(dtype, shape, spectrum):
 def test_repeated_columns_are_completed():
     column = np.random.default_rng(0).standard_normal((200, 1))
     Q = np.asfortranarray(np.repeat(column, 40, axis=1))
-    R = orthonormalise(Q)
+    R = orthonormalize_in_place(Q)
     np.testing.assert_allclose(Q.T @ Q, np.eye(40), atol=1e-13)
     np.testing.assert_allclose(Q @ R, np.repeat(column, 40, axis=1), atol=1e-12)
 
@@ -52,7 +52,7 @@ def test_products_alone_do_for_independent_columns(monkeypatch):
         raise AssertionError("reflections were not needed")
 
     monkeypatch.setattr(orthonormal, "_householder", fail)
-    orthonormalise(np.asfortranarray(np.random.default_rng(0).standard_normal((500, 60))))
+    orthonormalize_in_place(np.asfortranarray(np.random.default_rng(0).standard_normal((500, 60))))
 
 
 def test_products_of_double_precision_do_for_ill_conditioned_columns_of_single(monkeypatch):
@@ -61,7 +61,7 @@ def test_products_of_double_precision_do_for_ill_conditioned_columns_of_single(m
     right = np.linalg.qr(rng.standard_normal((60, 60)))[0]
     A = rng.standard_normal((500, 60)) * np.logspace(0, -3.5, 60) @ right
     Q = np.asfortranarray(A, dtype=np.float32)
-    R = orthonormalise(Q)
+    R = orthonormalize_in_place(Q)
     np.testing.assert_allclose(Q.T @ Q, np.eye(60), atol=2e-6)
     np.testing.assert_allclose(Q @ R, A, atol=1e-5)
 
@@ -69,6 +69,6 @@ def test_products_of_double_precision_do_for_ill_conditioned_columns_of_single(m
 def test_memory_is_that_of_the_matrix():
     Q = np.asfortranarray(np.random.default_rng(0).standard_normal((400, 30)))
     place = Q.__array_interface__["data"]
-    orthonormalise(Q)
+    orthonormalize_in_place(Q)
     assert Q.__array_interface__["data"] == place
     np.testing.assert_allclose(Q.T @ Q, np.eye(30), atol=1e-13)

@@ -24,7 +24,7 @@ def check_files(html: Path | None, csv: Path | None, *inputs: str | Path) -> Non
         If the system would refuse to write.
     """
     from fairpca.data.files.atomic import check_target
-    from fairpca.data.files.writing import output_suffix
+    from fairpca.data.files.kinds import output_suffix
 
     ranks = None if csv is None else _by_rank(csv)
     for option, path in (("--html", html), ("--csv", csv), ("--csv", ranks)):
@@ -38,7 +38,7 @@ def check_files(html: Path | None, csv: Path | None, *inputs: str | Path) -> Non
 def write_files(comparison: Comparison, html: Path | None, csv: Path | None) -> list[str]:
     """Write the files that are wanted, and return lines that say so."""
     from fairpca.data.files.atomic import write_bytes
-    from fairpca.data.files.writing import write_table
+    from fairpca.data.files.kinds import write_table
     from fairpca.report.comparing.by_rank import ranks_table
     from fairpca.report.page.cells import to_table
 

@@ -34,7 +34,7 @@ def datasets(
 
     `fairpca datasets german-credit -o german.csv`
     """
-    from fairpca.data.files.writing import output_suffix, write_table
+    from fairpca.data.files.kinds import output_suffix, write_table
     from fairpca.datasets import bundle
 
     if name is None:

@@ -133,8 +133,8 @@ def fit(
 
     `fairpca fit people.parquet -s sex -s "age>=40" -k 10 --n-unfair 5 -o model.fairpca`
     """
+    from fairpca.data.choices import parse_bytes
     from fairpca.data.files.atomic import check_target
-    from fairpca.data.sizes import parse_bytes
     from fairpca.data.tables.encoder import TableEncoder
     from fairpca.data.tables.giveaways import warn_of_giveaways
     from fairpca.models.files import save_model
@@ -270,7 +270,7 @@ def _settings(method: Method, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _report(output: Path, estimator: Any, encoder: Any, roles: Roles) -> None:
-    from fairpca.data.tables.unseen import describe_filled
+    from fairpca.data.tables.categories import describe_filled
     from fairpca.report.comparing.certificate import certificate
 
     share = 100 * float(estimator.explained_variance_ratio_.sum())

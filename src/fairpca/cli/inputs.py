@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fairpca.data.files.table_source import TableSource
     from fairpca.data.tables.roles import Roles, TableParts
-    from fairpca.datasets.bundle import DatasetInfo
+    from fairpca.datasets.recipes import DatasetInfo
 
 __all__ = ["Input", "bundled", "bundled_source", "load_input", "load_parts", "open_parts"]
 
@@ -59,7 +59,7 @@ def load_input(
 
     Columns of a file named in `text` are read letter by letter.
     """
-    from fairpca.data.files.opening import open_table
+    from fairpca.data.files.kinds import open_table
 
     info = bundled(data, na_values)
     if info is not None:
@@ -95,7 +95,7 @@ def bundled(data: str | None, na_values: Sequence[str] | None = None) -> Dataset
 
 def bundled_source(data: str, na_values: Sequence[str] | None = None) -> TableSource | None:
     """Return the rows of a bundled data set as a source to read from; None for a file."""
-    from fairpca.data.files.memory_table import TableInMemory
+    from fairpca.data.files.table_source import TableInMemory
     from fairpca.datasets.bundle import table
 
     info = bundled(data, na_values)
@@ -169,7 +169,7 @@ def open_parts(
 
     None for a bundled data set.
     """
-    from fairpca.data.files.opening import open_table
+    from fairpca.data.files.kinds import open_table
 
     if bundled(data, na_values) is not None:
         return None

@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeVar
 
 import typer
 
+from fairpca.data.choices import CRITERIA
+
 __all__ = [
     "BIN",
     "CATEGORICAL",
@@ -120,7 +122,6 @@ CSV = typer.Option(help="Write the numbers, unrounded: .csv or .parquet.")
 SEED = typer.Option(help="Seed of everything random.")
 
 GROUPS_MISSING: tuple[Literal["error", "unlabelled"], ...] = ("error", "unlabelled")
-CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
 
 Value = TypeVar("Value", bound=str)
 

@@ -50,6 +50,7 @@ def report(
 
     `fairpca report model.fairpca newer.parquet -s sex -s "age>=40" -y hired --html audit.html`
     """
+    from fairpca.models.apply import na_values_of
     from fairpca.models.files import load_model
     from fairpca.report.comparing.audit import audit
     from fairpca.report.comparing.result import Settings
@@ -63,7 +64,7 @@ def report(
     given, parts = load_parts(
         *(data, roles["sensitive"], roles["label"], None, roles["bins"]),
         keep_sensitive=True,
-        na_values=_na_values(loaded, data, na_values),
+        na_values=na_values or na_values_of(loaded, data),
         categorical=text,
     )
     positive = getattr(loaded.estimator, "pos_label", None)
@@ -123,12 +124,3 @@ def _text_columns(model: Model) -> list[str]:
     encoder: Any = model.encoder
     kinds = zip(encoder.feature_names_in_, encoder.kinds_, strict=True)
     return [name for name, kind in kinds if kind == "text"]
-
-
-def _na_values(model: Model, data: str, na_values: list[str] | None) -> list[str]:
-    """Take what stood for a missing value in the model's own rows, in text files."""
-    from fairpca.data.files.opening import TEXT_SUFFIXES
-
-    if na_values or Path(data).suffix.lower() not in TEXT_SUFFIXES:
-        return na_values or []
-    return list(model.details.get("na_values", ()))

@@ -48,8 +48,8 @@ def transform(
     `fairpca transform model.fairpca german-credit -o fair.csv`
     """
     from fairpca.data.files.atomic import check_target
-    from fairpca.data.files.writing import output_suffix
-    from fairpca.data.tables.unseen import describe_filled
+    from fairpca.data.files.kinds import output_suffix
+    from fairpca.data.tables.categories import describe_filled
     from fairpca.models.apply import open_for_model, transform_file
     from fairpca.models.files import load_model
 

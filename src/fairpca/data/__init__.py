@@ -1,4 +1,7 @@
-"""Data: checked inputs, files, encoding, bundled data sets."""
+"""Data: the rules for what users give (rows, groups, labels, weights), files, and encoded tables.
+
+`files` reads and writes data files, `tables` encodes them. This room imports no other of fairpca.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairpca.data.files.opening import open_table, read_table
+    from fairpca.data.files.kinds import open_table, read_table
     from fairpca.data.tables.encoder import TableEncoder
 
 __all__ = ["TableEncoder", "open_table", "read_table"]
 
 _HOMES = {
     "TableEncoder": "tables.encoder",
-    "open_table": "files.opening",
-    "read_table": "files.opening",
+    "open_table": "files.kinds",
+    "read_table": "files.kinds",
 }
 
 

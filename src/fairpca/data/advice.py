@@ -1,7 +1,7 @@
-"""Messages that name a setting: each user interface writes it the way it is set there.
+"""Messages that name a setting, which Python and the command line write in their own ways.
 
-An error about a column may advise to impute missing values. In Python that is
-``missing='impute'``, on a command line ``--missing impute``: the message holds the setting itself.
+An error may advise to impute missing values: ``missing='impute'`` in Python, ``--missing impute``
+on the command line. So the message holds the setting itself, a `Setting`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,7 @@ __all__ = ["AdviceError", "AdviceWarning", "Setting", "python_words", "several"]
 
 @dataclass(frozen=True)
 class Setting:
-    """A parameter, and what to set it to.
-
-    Parameters
-    ----------
-    name : str
-        The parameter's name in Python, such as ``"max_categories"``.
-    value : str, int, tuple of str or None
-        The value advised, or several for a parameter that takes several; None to name the
-        parameter alone.
-    """
+    """A parameter by its name in Python, and the value or values advised (None: the name alone)."""
 
     name: str
     value: str | int | tuple[str, ...] | None = None
@@ -53,7 +44,7 @@ class _Advice:
         self.parts = parts
         named = [part for part in parts if isinstance(part, Setting) and part.value is not None]
         self.remedies = tuple(named[:1] if remedies is None else remedies)
-        """What to set, so that the problem is gone."""
+        """The settings that solve the problem."""
 
     def worded(self, write: Callable[[Setting], str]) -> str:
         """Return the message with each setting as `write` gives it."""
@@ -64,7 +55,7 @@ class _Advice:
 
 
 class AdviceError(_Advice, ValueError):
-    """What was given cannot be used; the message says which setting would help.
+    """The input cannot be used; the message says which setting would help.
 
     Examples
     --------
@@ -77,7 +68,7 @@ class AdviceError(_Advice, ValueError):
 
 
 class AdviceWarning(_Advice, UserWarning):
-    """What was given was used, but perhaps should not have been."""
+    """The input was used, although it looks wrong; the message says which setting would help."""
 
 
 def several(problems: Sequence[AdviceError], what: str) -> AdviceError:

@@ -1,11 +1,12 @@
-"""Arrays of other libraries (PyTorch, …), found through scikit-learn's array API support.
+"""Which library arrays belong to: what comes in (PyTorch, …), and what inner transformers return.
 
-Only where scikit-learn's ``array_api_dispatch`` is on; otherwise everything is made NumPy's.
+Arrays of other libraries are kept only where scikit-learn's ``array_api_dispatch`` is on; otherwise
+everything becomes a NumPy array.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -16,7 +17,9 @@ from sklearn.utils._array_api import (
     get_namespace_and_device,
 )
 
-__all__ = ["Library", "library_of", "to_numpy"]
+__all__ = ["Library", "giving_arrays", "library_of", "to_numpy"]
+
+T = TypeVar("T")
 
 
 class Library(NamedTuple):
@@ -47,3 +50,13 @@ def to_numpy(X: Any) -> Any:
     """Return an array of another library as a NumPy array, anything else as it is."""
     library = library_of(X)
     return X if library is None else library.numpy(X)
+
+
+def giving_arrays(transformer: T) -> T:
+    """Set a transformer or pipeline to return arrays, and return it.
+
+    ``sklearn.set_config(transform_output="pandas")`` is for what users call, not for the steps
+    within a measure.
+    """
+    found: T = transformer.set_output(transform="default")  # type: ignore[attr-defined]
+    return found

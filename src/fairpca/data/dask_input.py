@@ -1,8 +1,8 @@
-"""Dask collections as blocks of rows, each with its own labels.
+"""Dask collections as blocks of rows, each with its own labels, y and weights.
 
-Arrays, frames and lists of delayed (X, labels) parts become delayed `Block` values in row order;
-labels, y and weights are brought to the same cuts, wherever they come from. Nothing is computed but
-lengths, where they are unknown and needed.
+Arrays, frames and lists of delayed (X, labels) parts become delayed `Block` values in row order.
+What comes beside X, on Dask or in memory, is cut at the same rows. Nothing is computed but lengths,
+where they are unknown and needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from fairpca.data.groups import align_to_index, label_array
+from fairpca.data.frames import eager
+from fairpca.data.labels import label_array
+from fairpca.data.row_values import align_to_index
 
 __all__ = [
     "Block",
@@ -43,18 +45,10 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DaskTable:
-    """Rows on a cluster.
+    """Rows on a cluster: delayed `Block` values in row order, and the same without X (`labels`).
 
-    Parameters
-    ----------
-    blocks : tuple of Delayed
-        `Block` values in row order.
-    labels : tuple of Delayed
-        The same without X, to be read at less cost.
-    meta : array or frame of shape (0, n_features)
-        Columns and types of the X of each block.
-    has_groups, has_y : bool
-        Whether sensitive features, and y, were given.
+    `meta`, shape (0, n_features), has the columns and types of X; `has_groups` and `has_y` say
+    whether sensitive features, and y, were given.
     """
 
     blocks: tuple[Any, ...]
@@ -80,13 +74,7 @@ def is_dask_frame(X: Any) -> bool:
 
 
 def dask_module(name: str = "dask") -> Any:
-    """Import Dask, or a part of it.
-
-    Raises
-    ------
-    ImportError
-        With what to install.
-    """
+    """Import Dask, or a part of it; an ImportError says what to install."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -98,34 +86,20 @@ def dask_module(name: str = "dask") -> Any:
 def dask_table(X: Any, sensitive_features: Any, y: Any, sample_weight: Any) -> DaskTable:
     """Cut everything along the blocks of X.
 
-    Parameters
-    ----------
-    X : dask array, dask frame, or sequence of delayed parts
-        A part is X or (X, labels[, weights[, y]]), delayed as a whole or item by item.
-        Arrays may have unknown lengths, and are rechunked if their columns are cut.
-    sensitive_features, y, sample_weight : Dask or in-memory values, or None
-        Lazy frames go with X partition by partition. In-memory values are cut along X, in whose
-        order pandas labels are put if X is a frame.
-
-    Raises
-    ------
-    TypeError
-        If X is another Dask object.
-    ValueError
-        If shapes are wrong, lengths differ, or parts cannot be matched.
+    X is a Dask array (rechunked if its columns are cut), a frame, or a sequence of delayed parts: X
+    or (X, labels[, weights[, y]]), delayed as a whole or item by item. Lazy values beside X go with
+    it partition by partition; those in memory are cut along it, pandas labels first put in the
+    order of a frame's index. Raises TypeError for other Dask objects, and ValueError if shapes are
+    wrong, lengths differ, or parts cannot be matched.
     """
-    layout = _layout(X, dask_module())
-    given = {
-        "sensitive_features": sensitive_features,
-        "y": y,
-        "sample_weight": sample_weight,
-    }
+    layout = _layout(X)
+    given = {"sensitive_features": sensitive_features, "y": y, "sample_weight": sample_weight}
     sides = {}
     for name, values in given.items():
         packed = layout.packed.get(name)
         if packed is not None and values is not None:
             raise ValueError(
-                f"{name} came twice: in the parts of X, and as an argument. Give it once."
+                f"{name} is given twice: in the parts of X, and as an argument. Give it once."
             )
         sides[name] = _split(values, layout, name) if packed is None else packed
     block = dask_module().delayed(Block)
@@ -139,16 +113,10 @@ def dask_table(X: Any, sensitive_features: Any, y: Any, sample_weight: Any) -> D
 
 
 def dask_meta(X: Any) -> Any:
-    """Return the columns and types of a Dask array or frame, as one in memory without rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X is another Dask object, or no table.
-    """
+    """Return the columns and types of a Dask array or frame, as one in memory without rows."""
     if isinstance(X, list | tuple):
         raise TypeError("X is a list of delayed parts: pass one Dask array or frame.")
-    return _layout(X, dask_module()).meta
+    return _layout(X).meta
 
 
 @dataclass(eq=False)
@@ -165,9 +133,7 @@ class _Layout:
     def known_lengths(self) -> tuple[int, ...]:
         """Return rows per block, counted now if they are unknown."""
         if self.lengths is None:
-            dask = dask_module()
-            count = dask.delayed(_n_rows)
-            self.lengths = dask.compute(*[count(part) for part in self.index or self.blocks])
+            self.lengths = dask_module().compute(*_counts(self.index or self.blocks))
         return self.lengths
 
     def whole_index(self) -> Any:
@@ -179,18 +145,15 @@ class _Layout:
         return parts[0].append(list(parts[1:])) if len(parts) > 1 else parts[0]
 
     def row_parts(self) -> list[Any]:
-        """Return what tells a block's rows without reading them, where something does."""
+        """Return each block's index or number of rows, read from the block only if unknown."""
         if self.index is not None:
             return self.index
-        if self.lengths is not None:
-            return list(self.lengths)
-        count = dask_module().delayed(_n_rows)
-        return [count(part) for part in self.blocks]
+        return _counts(self.blocks) if self.lengths is None else list(self.lengths)
 
 
-def _layout(X: Any, dask: Any) -> _Layout:
+def _layout(X: Any) -> _Layout:
     if isinstance(X, list | tuple):
-        return _parts_layout(X, dask)
+        return _parts_layout(X)
     if is_dask_frame(X):
         if not hasattr(X, "columns"):
             raise ValueError(
@@ -224,33 +187,28 @@ def _array_layout(X: Any) -> _Layout:
     return _Layout(X.to_delayed().reshape(-1).tolist(), meta, lengths)
 
 
-def _parts_layout(parts: Sequence[Any], dask: Any) -> _Layout:
-    """Delayed parts, of which the first is looked at for its columns."""
-    lazy = [dask.delayed(p, traverse=not _is_lazy(p)) for p in parts]
-    first = dask.delayed(_describe)(lazy[0]).compute()
-    if first.length is None:
-        return _Layout(lazy, first.meta)
-    item = dask.delayed(_item)
-    names = ("sensitive_features", "sample_weight", "y")[: first.length - 1]
+def _parts_layout(parts: Sequence[Any]) -> _Layout:
+    """Return the layout of delayed parts; the first is read for its columns."""
+    delayed = dask_module().delayed
+    lazy = [delayed(p, traverse=not _is_lazy(p)) for p in parts]
+    n_items, meta = delayed(_describe)(lazy[0]).compute()
+    if n_items is None:
+        return _Layout(lazy, meta)
+    item = delayed(_item)
+    names = ("sensitive_features", "sample_weight", "y")[: n_items - 1]
     packed = {name: [item(part, i) for part in lazy] for i, name in enumerate(names, 1)}
-    return _Layout([item(part, 0) for part in lazy], first.meta, packed=packed)
+    return _Layout([item(part, 0) for part in lazy], meta, packed=packed)
 
 
-class _Description(NamedTuple):
-    """Items of a part, None if it is X alone, and its X without rows."""
-
-    length: int | None
-    meta: Any
-
-
-def _describe(part: Any) -> _Description:
+def _describe(part: Any) -> tuple[int | None, Any]:
+    """Return the number of items of a part, None if it is X alone, and its X without rows."""
     packed = isinstance(part, tuple | list)
     if packed and len(part) not in (2, 3, 4):
         raise ValueError(
             f"a part of X has {len(part)} items; it must be X or (X, labels[, weights[, y]])."
         )
     X = part[0] if packed else part
-    return _Description(len(part) if packed else None, X.iloc[:0] if hasattr(X, "iloc") else X[:0])
+    return len(part) if packed else None, X.iloc[:0] if hasattr(X, "iloc") else X[:0]
 
 
 def _item(part: Any, number: int) -> Any:
@@ -314,9 +272,7 @@ def _split_array(values: Any, layout: _Layout, name: str) -> list[Any]:
 def _split_memory(values: Any, layout: _Layout, name: str) -> list[Any]:
     index = layout.whole_index() if hasattr(values, "reindex") else None
     values = align_to_index(values, index, name, labels=name == "sensitive_features")
-    native = nw.from_native(values, allow_series=True, pass_through=True)
-    if isinstance(native, nw.LazyFrame):
-        native = native.collect()
+    native = eager(values)
     if not isinstance(native, nw.DataFrame | nw.Series):
         native = label_array(values, name)  # no list: Dask would look into every item
     lengths = layout.known_lengths()
@@ -333,6 +289,12 @@ def _check_length(name: str, length: int, lengths: Sequence[int]) -> None:
         raise ValueError(
             f"{name} has {length} rows, X has {sum(lengths)}: give one value per row of X."
         )
+
+
+def _counts(parts: Sequence[Any]) -> list[Any]:
+    """Return delayed numbers of rows."""
+    count = dask_module().delayed(_n_rows)
+    return [count(part) for part in parts]
 
 
 def _n_rows(part: Any) -> int:

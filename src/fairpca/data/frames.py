@@ -1,4 +1,4 @@
-"""What every frame is asked first: whether its names differ, and which columns are a row index."""
+"""Data frames of any library: their column names, and which columns hold a row index."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import narwhals as nw
+
 __all__ = [
     "check_distinct_names",
     "dense_columns",
+    "eager",
     "frame_names",
     "stored_index",
     "without_stored_index",
@@ -38,19 +41,9 @@ def frame_names(frame: Any) -> list[str] | None:
 
 
 def check_distinct_names(frame: Any, where: str) -> None:
-    """Refuse a frame in which a column name stands twice; anything without names passes.
+    """Raise ValueError if a column name of a frame, called `where`, is repeated.
 
-    Parameters
-    ----------
-    frame : object
-        What the user gave.
-    where : str
-        What to call it in the message.
-
-    Raises
-    ------
-    ValueError
-        Naming the repeated columns.
+    Anything without column names passes.
     """
     counts = Counter(frame_names(frame) or ())
     repeated = [f"{name!r} ({n} times)" for name, n in counts.items() if n > 1]
@@ -62,15 +55,16 @@ def check_distinct_names(frame: Any, where: str) -> None:
         )
 
 
+def eager(values: Any) -> Any:
+    """Return a frame or Series as narwhals', in memory; other objects untouched."""
+    native = nw.from_native(values, allow_series=True, pass_through=True)
+    return native.collect() if isinstance(native, nw.LazyFrame) else native
+
+
 def dense_columns(frame: Any, *, zeros: bool = True) -> Any:
     """Return a pandas frame with its sparse columns made dense; other objects untouched.
 
-    Parameters
-    ----------
-    frame : object
-        What the user gave.
-    zeros : bool
-        False leaves a frame as it is whose columns all leave out zeros: it is a sparse matrix.
+    Without `zeros`, a frame whose columns all leave out zeros stays as it is: a sparse matrix.
 
     Examples
     --------
@@ -106,12 +100,8 @@ def stored_index(
 def without_stored_index(frame: Any, keep: Collection[str] = ()) -> Any:
     """Return a frame without the columns that hold a pandas row index; other objects untouched.
 
-    Parameters
-    ----------
-    frame : pyarrow.Table, pyarrow.RecordBatch, pandas, polars or narwhals frame, or anything else
-        Only pyarrow tables carry pandas' metadata; in others the index is known by its name.
-    keep : collection of str
-        Columns to leave in whatever they are.
+    pyarrow tables name the index in pandas' metadata; elsewhere it is known by its column's name.
+    The columns in `keep` stay.
 
     Examples
     --------

@@ -17,36 +17,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, Setting
-from fairpca.data.frames import check_distinct_names, without_stored_index
-from fairpca.data.group_checks import check_alike, check_levels
+from fairpca.data.frames import check_distinct_names, eager, without_stored_index
 from fairpca.data.labels import (
     UNLABELLED,
     Label,
+    check_alike,
+    check_levels,
     factorize,
     label_array,
-    label_key,
-    level_array,
     object_array,
-    sorted_labels,
 )
-from fairpca.data.masked import masked_as_none, without_mask
 from fairpca.data.row_numbers import first_row
+from fairpca.data.row_values import align_to_index
 
 __all__ = [
     "Attribute",
     "Groups",
-    "Label",
-    "align_to_index",
+    "align_features",
     "encode_groups",
-    "factorize",
-    "label_array",
     "label_attribute",
     "label_codes",
-    "label_key",
-    "level_array",
-    "sorted_labels",
 ]
-
 
 _JOINER = re.compile("[&'\"]")
 
@@ -55,14 +46,8 @@ _JOINER = re.compile("[&'\"]")
 class Attribute:
     """One sensitive attribute of every row.
 
-    Parameters
-    ----------
-    name : str
-        The column's name, or ``sensitive_feature`` where the input had none.
-    levels : tuple of hashable
-        The labels that occur, sorted.
-    codes : ndarray of int, shape (n_samples,)
-        Position in `levels` of each row's label; -1 where the row has none.
+    `levels` are the labels that occur, sorted; `codes`, shape (n_samples,), is the position in
+    `levels` of each row's label, -1 where the row has none.
     """
 
     name: str
@@ -90,15 +75,10 @@ class Groups:
     def joint(
         self, *extra: Attribute
     ) -> tuple[NDArray[np.intp], tuple[tuple[Label | None, ...], ...]]:
-        """Cells of rows that agree in every attribute (and in every `extra` one).
+        """Return the cells of rows that agree in every attribute (and in every `extra` one).
 
-        Returns
-        -------
-        codes : ndarray of int, shape (n_samples,)
-            The cell of each row.
-        keys : tuple of tuples
-            For each cell its label per attribute, None where its rows have none. Only cells that
-            have rows are listed.
+        The codes, shape (n_samples,), give each row's cell; the keys, for each cell that has rows,
+        its label per attribute, None where its rows have none.
         """
         attributes = (*self.attributes, *extra)
         if len(attributes) == 1 and self.n_samples and np.all(attributes[0].codes >= 0):
@@ -161,26 +141,10 @@ def encode_groups(
 ) -> Groups:
     """Check sensitive features and turn them into groups.
 
-    Parameters
-    ----------
-    sensitive_features : array-like, Series, frame or mapping
-        One label per row and attribute, shape (n_samples,) or (n_samples, n_attributes), of any
-        dtype; or a mapping of attribute names to such columns.
-    n_samples : int
-        Rows of X.
-    index : pandas.Index, optional
-        The index of X. Pandas labels are put in its order; foreign labels are an error.
-    missing : {"error", "unlabelled"}
-        What to do with None, NaN, NaT and NA.
-    combine : {"separate", "intersection"}
-        Keep several attributes apart, or make every combination of labels one group.
-    min_groups : int or None
-        The fewest groups each attribute may have; None leaves numbers of groups unchecked, for
-        parts of the rows.
-
-    Returns
-    -------
-    Groups
+    `sensitive_features` is an array-like, Series or frame of shape (n_samples,) or
+    (n_samples, n_attributes), or a mapping of attribute names to such columns. Pandas labels are
+    put in the order of `index`, the pandas index of X. `min_groups` is the fewest groups each
+    attribute may have; None leaves this unchecked, for parts of the rows.
 
     Raises
     ------
@@ -188,8 +152,7 @@ def encode_groups(
         If the features are absent, of another length, lack labels (with ``missing="error"``), or
         an attribute has fewer than `min_groups` groups.
     TypeError
-        If a label cannot be a group name (a list, say), or the container is of a kind that holds no
-        columns.
+        If a label cannot be a group name (a list, say), or the container holds no columns.
 
     Examples
     --------
@@ -202,14 +165,7 @@ def encode_groups(
             "sensitive_features is required: pass one label per row (an array, Series or frame)."
         )
     attributes = []
-    if isinstance(sensitive_features, Mapping):
-        aligned: Any = {
-            name: align_to_index(column, index, f"sensitive_features[{name!r}]", labels=True)
-            for name, column in sensitive_features.items()
-        }
-    else:
-        aligned = align_to_index(sensitive_features, index, "sensitive_features", labels=True)
-    for name, values in _columns(aligned):
+    for name, values in _columns(align_features(sensitive_features, index), "sensitive_features"):
         if len(values) != n_samples:
             raise ValueError(
                 f"sensitive_features column {name!r} has {len(values)} rows, X has {n_samples}: "
@@ -228,40 +184,14 @@ def encode_groups(
     return groups.intersection() if combine == "intersection" else groups
 
 
-def align_to_index(values: Any, index: Any, name: str, *, labels: bool = False) -> Any:
-    """Put pandas `values` in the order of X's pandas index; others come back as they are.
-
-    All that comes beside X goes through here. What is masked is refused, or with `labels` becomes
-    None, a missing label.
-
-    Raises
-    ------
-    ValueError
-        If both have an index and their labels are not the same set, or labels repeat so that the
-        order cannot be known; or if a value is masked.
-    """
-    values = masked_as_none(values) if labels else without_mask(values, name)
-    own = getattr(values, "index", None)
-    if index is None or own is None or callable(own) or not hasattr(values, "reindex"):
-        return values
-    if len(own) != len(index):
-        return values  # the length check has the better message
-    if own.equals(index):
-        return values
-    foreign = own.difference(index)
-    if len(foreign):
-        raise ValueError(
-            f"{name} and X have different index labels ({len(foreign)} of {len(own)} are not in "
-            f"X, for example {foreign[0]!r}). Give both the same index, or pass "
-            f"{name}.to_numpy() to match rows by position."
-        )
-    if not (own.is_unique and index.is_unique):
-        raise ValueError(
-            f"{name} and X have the same index labels in another order, and labels repeat, so rows "
-            f"cannot be matched. Make the index unique, or pass {name}.to_numpy() to match rows by "
-            "position."
-        )
-    return values.reindex(index)
+def align_features(sensitive_features: Any, index: Any) -> Any:
+    """Return sensitive features, or each column of a mapping, in the order of X's pandas index."""
+    if not isinstance(sensitive_features, Mapping):
+        return align_to_index(sensitive_features, index, "sensitive_features", labels=True)
+    return {
+        name: align_to_index(column, index, f"sensitive_features[{name!r}]", labels=True)
+        for name, column in sensitive_features.items()
+    }
 
 
 def label_codes(
@@ -269,47 +199,27 @@ def label_codes(
 ) -> tuple[tuple[Label, ...], NDArray[np.intp]]:
     """Return the distinct class labels of y, sorted, and each row's position among them.
 
-    Parameters
-    ----------
-    y : array-like, Series or frame of one column
-        One label per row.
-    n_samples : int
-        Rows of the table it belongs to.
-    index : pandas.Index or None
-        That table's.
-    name : str
-        What the caller calls y.
-
-    Raises
-    ------
-    ValueError
-        If y has another length or several columns, or lacks labels.
+    `n_samples` and `index` are those of the table that y belongs to, `name` what the caller calls
+    y. Raises ValueError if y has another length or several columns, or lacks labels.
     """
     columns = _columns(align_to_index(y, index, name), name)
     if len(columns) != 1:
         raise ValueError(f"{name} has {len(columns)} columns: give one label per row.")
     labels = columns[0][1]
     if len(labels) != n_samples:
-        raise ValueError(f"{name} has {len(labels)} rows, its table {n_samples}: give one a row.")
-    levels, codes = factorize(labels, name)
-    missing = np.flatnonzero(codes < 0)
-    if missing.size:
         raise ValueError(
-            f"{name} has {missing.size} missing labels (first in row {missing[0] + first_row()}, "
-            "counted from 0): fill them in or drop those rows."
+            f"{name} has {len(labels)} rows, its table has {n_samples}: give one label per row."
         )
+    levels, codes = factorize(labels, name)
+    if (codes < 0).any():
+        raise ValueError(f"{name} has {_missing(codes)}: fill them in or drop those rows.")
     return levels, codes
 
 
 def label_attribute(y: Any, groups: Groups, index: Any = None, *, part: bool = False) -> Attribute:
-    """Check the label y, and return it as a further attribute of the rows of `groups`.
+    """Check the label y as `label_codes` does, and return it as a further attribute of the rows.
 
-    With `part` the rows are some of many, whose labels are checked together.
-
-    Raises
-    ------
-    ValueError
-        If y has another length, or lacks labels.
+    With `part` the rows are some of many, whose labels are checked for look-alikes together.
     """
     levels, codes = label_codes(y, groups.n_samples, index, "y")
     if not part:
@@ -318,7 +228,7 @@ def label_attribute(y: Any, groups: Groups, index: Any = None, *, part: bool = F
 
 
 def _in_combination(label: Label) -> str:
-    """Write a label as a part of a combination's name, such that no two are written alike."""
+    """Write a label as part of a combination's name; different labels are written differently."""
     if isinstance(label, str):
         try:
             float(label)
@@ -334,41 +244,39 @@ def _in_combination(label: Label) -> str:
 
 def _attribute(name: str, values: NDArray[Any], missing: str) -> Attribute:
     levels, codes = factorize(values)
-    n_missing = int(np.count_nonzero(codes < 0))
-    if n_missing and missing == "error":
-        first = int(np.argmax(codes < 0)) + first_row()
+    if missing == "error" and (codes < 0).any():
         raise AdviceError(
-            f"sensitive_features column {name!r} has {n_missing} missing labels (first in row "
-            f"{first}, counted from 0). Fill them in, drop those rows, or set ",
+            f"sensitive_features column {name!r} has {_missing(codes)}. Fill them in, drop those "
+            "rows, or set ",
             Setting("missing_groups", "unlabelled"),
             " to let them count for the covariance but for no group.",
         )
     return Attribute(name, levels, codes)
 
 
-def _columns(features: Any, where: str = "sensitive_features") -> list[tuple[str, NDArray[Any]]]:
+def _missing(codes: NDArray[np.intp]) -> str:
+    """Say how many rows have no label, and which is the first."""
+    first = int(np.argmax(codes < 0)) + first_row()
+    return f"{np.count_nonzero(codes < 0)} missing labels (first in row {first}, counted from 0)"
+
+
+def _columns(features: Any, where: str) -> list[tuple[str, NDArray[Any]]]:
     """Split any accepted container into named 1-D columns."""
     if isinstance(features, Mapping):
         return [(str(name), _one_column(column)) for name, column in features.items()]
     if not isinstance(features, np.ndarray):
         check_distinct_names(features, where)
-        native = nw.from_native(
-            without_stored_index(features), allow_series=True, pass_through=True
-        )
-        if isinstance(native, nw.LazyFrame):
-            native = native.collect()
+        native = eager(without_stored_index(features))
         if isinstance(native, nw.DataFrame):
             # not native[name]: pandas columns may be named by numbers
             return [(str(column.name), _series_values(column)) for column in native.iter_columns()]
         if isinstance(native, nw.Series):
-            name = native.name
-            named = name is not None and name != ""
-            return [(str(name) if named else "sensitive_feature", _series_values(native))]
+            named = native.name is not None and native.name != ""
+            name = str(native.name) if named else "sensitive_feature"
+            return [(name, _series_values(native))]
     array = label_array(features, where)
-    if array.ndim == 1:
-        return [("sensitive_feature", array)]
-    if array.ndim == 2 and array.shape[1] == 1:
-        return [("sensitive_feature", array[:, 0])]
+    if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
+        return [("sensitive_feature", array.reshape(-1))]
     if array.ndim == 2:
         return [(f"sensitive_feature_{j}", array[:, j]) for j in range(array.shape[1])]
     raise ValueError(

@@ -1,7 +1,12 @@
-"""Labels of groups: what tells them apart, which are missing, and how any container holds them."""
+"""Labels of groups: which are equal, missing or look alike, and how any container holds them.
+
+A label is whatever the user wrote: text, a number, a boolean or a date. True is not 1.
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from itertools import repeat
 from typing import Any
@@ -9,11 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.masked import is_masked
+from fairpca.data.warn import warn_caller
 
 __all__ = [
     "UNLABELLED",
     "Label",
+    "check_alike",
+    "check_levels",
     "distinct_labels",
     "factorize",
     "label_array",
@@ -28,6 +35,9 @@ Label = Hashable
 
 UNLABELLED = -1
 """The code of a row without a label."""
+
+_QUOTES = re.compile("[\"'`´‘’“”«»]")
+_WHOLE = re.compile(r"([+-]?\d+)\.0+")
 
 
 def factorize(
@@ -44,7 +54,7 @@ def factorize(
     items: list[Any] = values.tolist() if values.dtype.kind != "M" else list(values)
     kinds = set(map(type, items))
     if type(np.ma.masked) in kinds:  # which has no hash
-        items = [None if is_masked(item) else item for item in items]
+        items = [None if item is np.ma.masked else item for item in items]
     key: Callable[[Any], Any] = _identity
     if kinds & {bool, np.bool_} and len(kinds) > 1:
         key = label_key  # True == 1 in Python, but a user who wrote both meant two labels
@@ -132,6 +142,93 @@ def object_array(items: Sequence[Any]) -> NDArray[Any]:
     array = np.empty(len(items), dtype=object)
     array[:] = items
     return array
+
+
+def check_levels(
+    name: str,
+    levels: Sequence[Any],
+    n_samples: int,
+    min_groups: int,
+    *,
+    known: Sequence[Any] = (),
+    combined: bool = False,
+) -> None:
+    """Raise ValueError if an attribute has too few groups; warn if labels are doubtful.
+
+    `levels` are the labels of all `n_samples` rows so far; `known` are those that earlier rows had,
+    about which alone no warning is repeated. `combined` labels are combinations of labels, which
+    are numerous by nature.
+    """
+    n_levels, column = len(levels), f"sensitive_features column {name!r}"
+    if n_levels < min_groups:
+        found = f"only one group ({levels[0]!r})" if n_levels == 1 else "no labelled row"
+        raise ValueError(
+            f"{column} has {found}; at least {min_groups} groups are needed for a comparison."
+        )
+    check_alike(column, levels, known=known)
+    old = set(map(label_key, known))
+    blank = [
+        label
+        for label in levels
+        if isinstance(label, str) and not label.strip() and label_key(label) not in old
+    ]
+    if blank:
+        warn_caller(
+            f"{column} has a blank label, {blank[0]!r}, which counts as a group. Make it None if "
+            "the label is missing."
+        )
+    most = max(50, n_samples // 20)
+    if n_levels > most >= len(known) and not combined:
+        warn_caller(
+            f"{column} has {n_levels} different labels in {n_samples} rows. Labels are taken as "
+            "groups, never as a scale: put a continuous attribute such as age into classes first."
+        )
+
+
+def check_alike(column: str, levels: Sequence[Any], *, known: Sequence[Any] = ()) -> None:
+    """Warn if labels that count as different look the same to a reader; see `check_levels`."""
+    alike = _alike(levels, set(map(label_key, known)))
+    if alike:
+        warn_caller(
+            f"{column} has labels that differ only in spaces, capitals, quotes, encoding of "
+            f"letters or type, and count as different groups: {', '.join(_written(alike))}. Write "
+            "them alike if they mean the same."
+        )
+
+
+def _alike(levels: Sequence[Any], old: set[Any]) -> list[Any]:
+    """Return the first labels that look the same and are not all old; empty without any."""
+    seen: dict[str, list[Any]] = {}
+    for label in levels:
+        for look in _looks(label):
+            seen.setdefault(look, []).append(label)
+    return next(
+        (
+            labels
+            for labels in seen.values()
+            if len(labels) > 1 and not old.issuperset(map(label_key, labels))
+        ),
+        [],
+    )
+
+
+def _looks(label: Any) -> list[str]:
+    """Return what a reader may take a label for: True is also 1, and 1.0 is 1."""
+    if isinstance(label, bytes):
+        label = label.decode(errors="replace")
+    text = unicodedata.normalize("NFKC", str(label)).casefold()
+    plain = " ".join(_QUOTES.sub(" ", text).split())
+    looks = [plain, _WHOLE.sub(r"\1", plain)]
+    if isinstance(label, bool | np.bool_):
+        looks.append(str(int(label)))
+    return list(dict.fromkeys(looks))
+
+
+def _written(labels: Sequence[Any]) -> list[str]:
+    """Return labels as they are written, letter by letter where that looks the same."""
+    words = [repr(label) for label in labels]
+    same = len({unicodedata.normalize("NFC", word) for word in words}) < len(words)
+    return [ascii(label) for label in labels] if same else words
 
 
 def _identity(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Checked data matrices: what X may be, and which column is to blame when it may not."""
+"""Checked data matrices: what X may be, and which column and row break the rule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from fairpca.data.array_library import library_of
-from fairpca.data.frames import check_distinct_names, dense_columns, without_stored_index
+from fairpca.data.frames import check_distinct_names, dense_columns, eager, without_stored_index
 from fairpca.data.row_numbers import first_row
 
 __all__ = [
@@ -26,33 +26,15 @@ __all__ = [
 ]
 
 _TINY_VARIANCE = 1e-290
-"""Below this, sums of squares have lost digits to float64's subnormal numbers."""
+"""Below this variance, sums of squares have lost digits to float64's subnormal numbers."""
 
 
 def as_matrix(X: Any, *, user: str, sparse: bool = False) -> Any:
-    """Turn frames into something scikit-learn can check, naming columns that are no numbers.
+    """Turn X into something scikit-learn can check: itself, or a frame of its columns in memory.
 
-    Parameters
-    ----------
-    X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-        Pandas and polars frames keep their names; a pyarrow table or a lazy frame becomes a frame.
-    user : str
-        Who asks, for messages.
-    sparse : bool
-        Leave a pandas frame sparse whose columns all leave out zeros. Otherwise sparse columns of
-        pandas become dense.
-
-    Returns
-    -------
-    object
-        X itself, or a frame of its columns.
-
-    Raises
-    ------
-    TypeError
-        If X is a Dask collection.
-    ValueError
-        If a column holds text, dates or anything else that is no number.
+    `user` is the caller's name, for messages. With `sparse`, a pandas frame whose columns all leave
+    out zeros stays sparse; otherwise sparse columns become dense. Raises TypeError for a Dask
+    collection, and ValueError naming a column that is not numeric.
     """
     if type(X).__module__.partition(".")[0] in {"dask", "dask_expr"}:
         raise TypeError(
@@ -70,9 +52,7 @@ def as_matrix(X: Any, *, user: str, sparse: bool = False) -> Any:
     X = without_stored_index(X)
     if hasattr(X, "iloc"):
         X = dense_columns(_named_by_text(X), zeros=not sparse)
-    frame = nw.from_native(X, pass_through=True)
-    if isinstance(frame, nw.LazyFrame):
-        frame = frame.collect()
+    frame = eager(X)
     if not isinstance(frame, nw.DataFrame):
         return X
     if all(map(_may_be_numbers, frame.schema.values())):
@@ -120,12 +100,9 @@ def index_of(X: Any) -> Any:
 
 
 def all_finite(X: Any) -> bool:
-    """Whether no value is NaN or infinite; a sum tells at once in all but rare cases.
+    """Whether no value of an array of any library is NaN or infinite.
 
-    Parameters
-    ----------
-    X : array
-        A NumPy or sparse array, or one of another library.
+    A finite sum shows it; only where the sum overflows is each value looked at.
     """
     library = library_of(X)
     if library is not None:
@@ -136,14 +113,9 @@ def all_finite(X: Any) -> bool:
 
 
 def sum_of_squares(X: Any, dtype: Any = np.float64) -> float:
-    """Return the sum of all squares, taken in a precision; not finite if a value is not.
+    """Return the sum of all squares of an array of any library; not finite if a value is not.
 
-    Parameters
-    ----------
-    X : array
-        A NumPy or sparse array, or one of another library.
-    dtype : numpy.dtype
-        What squares are taken and summed in, float32 or float64.
+    Squares are taken and summed in `dtype`, float32 or float64.
     """
     library = library_of(X)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -164,45 +136,32 @@ def explain_nonfinite(
 ) -> str:
     """Say which values of X are not finite, or that finite ones are too large to be summed.
 
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n_samples, n_features)
-        The offending data.
-    names : sequence of str or None
-        Column names.
-    block : int, optional
-        Number of the block of rows that X is, where rows can be counted within it only.
-    precision : {"float64", "float32"}
-        In which squares are taken.
-
-    Notes
-    -----
-    Rows are counted from 0, as arrays are indexed, over all blocks (`rows_from`).
+    X, shape (n_samples, n_features), is the offending data, and `precision` that of its squares.
+    Rows are counted from 0, as arrays are indexed, over all blocks (`rows_from`), or within `block`
+    where the rows before it are not known.
     """
     if scipy.sparse.issparse(X):
         X = X.tocoo()
         values, rows, columns = X.data, X.row, X.col
-        bad = ~np.isfinite(values)
-        place = [(int(r), int(c)) for r, c in zip(rows[bad], columns[bad], strict=True)]
-        infinite = bool(np.isinf(values).any())
     else:
-        flags = ~np.isfinite(X)
-        place = [(int(r), int(c)) for r, c in np.argwhere(flags)[:1_000_000]]
-        infinite = bool(flags.any() and np.isinf(X).any())
-    if not place:
+        rows, columns = np.nonzero(~np.isfinite(X))
+        values = X[rows, columns]
+    bad = ~np.isfinite(values)
+    values, rows, columns = values[bad], rows[bad], columns[bad]
+    if not len(values):
         wider = "" if precision == "float64" else ", or pass X.astype(numpy.float64)"
         return (
             "Input X contains finite values too large to be summed (their squares overflow "
             f"{precision}). Rescale its columns, for example with "
             f"sklearn.preprocessing.StandardScaler{wider}."
         )
-    row, column = place[0]
-    count = sum(c == column for _, c in place)
-    others = len({c for _, c in place}) - 1
+    row, column = int(rows[0]), int(columns[0])
+    count = np.count_nonzero(columns == column)
+    others = len(np.unique(columns)) - 1
     more = f"; {others} more columns are affected" if others else ""
-    kinds = "infinity" if infinite else "NaN"
-    if infinite and any(np.isnan(_value(X, r, c)) for r, c in place[:100]):
-        kinds = "NaN and infinity"
+    kinds = "NaN and infinity" if np.isnan(values).any() else "infinity"
+    if not np.isinf(values).any():
+        kinds = "NaN"
     where = f"row {row + first_row()}, counted from 0"
     if block is not None:
         where = f"row {row} of block {block}, both counted from 0"
@@ -215,12 +174,8 @@ def explain_nonfinite(
 def check_no_underflow(X: Any, variance: float) -> None:
     """Raise ValueError if X varies, but by so little that its squares vanish in float64.
 
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n_samples, n_features), or None
-        Finite data; None where it is no longer held, and only its variance can tell.
-    variance : float
-        Its total variance as computed, squared units of X.
+    `variance` is the total variance of X as computed, in squared units. X is None where the rows
+    are no longer held, and only their variance can tell.
     """
     if variance > _TINY_VARIANCE:
         return
@@ -246,9 +201,3 @@ def power_of_two(size: float) -> float:
 def column_name(names: Sequence[str] | None, column: int) -> str:
     """Return how to call a column in a message."""
     return repr(str(names[column])) if names is not None else str(column)
-
-
-def _value(X: Any, row: int, column: int) -> Any:
-    if scipy.sparse.issparse(X):
-        return X.tocsr()[row, column]
-    return X[row, column]

@@ -1,7 +1,7 @@
 """Numbers of rows in messages: their place in the whole table, whichever block holds them.
 
-Whoever goes through blocks says where each begins (`rows_from`); whoever writes a message asks for
-a row's number (`row_number`).
+Code that reads blocks says where each begins (`rows_from`); code that writes a message asks for a
+row's number (`row_number`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 __all__ = ["COUNTED", "first_row", "row_number", "rows_from"]
 
 COUNTED = "the first row of data is row 1"
-"""How rows of tables and files are counted, in the words of messages; a header is no row."""
+"""How messages about tables and files count rows; a header is not a row."""
 
 _FIRST: ContextVar[int] = ContextVar("first_row", default=0)
 
@@ -41,5 +41,5 @@ def first_row() -> int:
 
 
 def row_number(position: int) -> int:
-    """Return the number, counted from 1, of the row at a position of this block."""
+    """Return the number, counted from 1, of the row at a position (from 0) of this block."""
     return _FIRST.get() + int(position) + 1

@@ -1,4 +1,4 @@
-"""Rows in parts that hold every group in proportion: folds, and samples of a given size."""
+"""Parts of the rows: those a criterion compares, and folds and samples with every group in them."""
 
 from __future__ import annotations
 
@@ -11,42 +11,49 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
 
-from fairpca.data.criterion import compared_within
-from fairpca.data.groups import Attribute, Groups, Label, factorize
+from fairpca.data.groups import Attribute, Groups
+from fairpca.data.labels import Label, factorize
 
-__all__ = ["balanced_sample", "compared_sample", "group_folds"]
+__all__ = ["balanced_sample", "compared_sample", "compared_within", "group_folds"]
 
 Rows = NDArray[np.intp]
+
+
+def compared_within(
+    criterion: str, y: Any, pos_label: Label = None
+) -> tuple[NDArray[np.bool_], NDArray[Any] | None]:
+    """Return which rows a criterion compares, shape (n_samples,), and the strata to compare within.
+
+    The rows are all, or those of the positive label: `pos_label`, or the last in sorted order. The
+    strata are the labels under equalized odds, else None. Under demographic parity only the length
+    of y counts. Raises ValueError if no row has the positive label.
+
+    Examples
+    --------
+    >>> compared_within("equal_opportunity", np.array([0, 1, 1]))
+    (array([False,  True,  True]), None)
+    """
+    if criterion != "equal_opportunity":
+        return np.ones(len(y), dtype=bool), y if criterion == "equalized_odds" else None
+    levels, codes = factorize(np.asarray(y))
+    positive = levels[-1] if pos_label is None else pos_label
+    if positive not in levels:
+        raise ValueError(f"no row of y has the label {positive!r}; y has {list(levels)}.")
+    return codes == levels.index(positive), None
 
 
 def group_folds(
     groups: Groups, y: Any, n_folds: int, random_state: int | None
 ) -> Iterator[tuple[Rows, Rows]]:
-    """Split rows into folds with every group, and every label in it, in proportion.
+    """Yield train and test rows of folds with every group, and every label in it, in proportion.
 
-    Parameters
-    ----------
-    groups : Groups
-        Several attributes count by their combinations.
-    y : ndarray of shape (n_samples,) or None
-        Labels. Where they are numbers on a scale, or too many to be spread, groups alone count.
-    n_folds : int
-        At least 2.
-    random_state : int or None
-        Shuffles; None is a fixed seed.
-
-    Yields
-    ------
-    train, test : ndarray of int
-
-    Raises
-    ------
-    ValueError
-        If there are fewer rows than folds.
+    Several attributes count by their combinations. Labels y, shape (n_samples,), count unless they
+    are numbers on a scale, or too many to be spread. None as `random_state` is a fixed seed. Raises
+    ValueError if there are fewer rows than folds.
     """
     n = groups.n_samples
     if n < n_folds:
-        raise ValueError(f"cv={n_folds} folds need as many rows at least; there are {n}.")
+        raise ValueError(f"cv={n_folds} folds need at least {n_folds} rows; there are {n}.")
     cells = groups.joint()[0] if groups.attributes else np.zeros(n, dtype=np.intp)
     if y is not None and type_of_target(y) in ("binary", "multiclass"):
         labels = np.unique(y, return_inverse=True)[1].reshape(-1)
@@ -87,24 +94,10 @@ def compared_sample(
     pos_label: Label = None,
     counted: NDArray[np.bool_] | None = None,
 ) -> tuple[Rows, NDArray[Any] | None]:
-    """Return the rows that a criterion compares, and their labels where it compares within these.
+    """Return a sample of the rows that a criterion compares, and the strata of these rows.
 
-    Parameters
-    ----------
-    groups : Groups
-    n_rows : int
-        At most this many, in random order, with every group (of each label) in proportion.
-    random_state : int
-    criterion, y, pos_label
-        As of `compared_within`.
-    counted : ndarray of bool, shape (n_samples,), optional
-        The rows to choose from.
-
-    Returns
-    -------
-    rows : ndarray of int
-    strata : ndarray or None
-        One label for each of them.
+    At most `n_rows`, in random order, with every group (of each label) in proportion, of the rows
+    where `counted`, shape (n_samples,), is True. Criterion and strata as in `compared_within`.
     """
     labels = np.zeros(groups.n_samples, dtype=np.intp) if y is None else np.asarray(y)
     compared, strata = compared_within(criterion, labels, pos_label)

@@ -1,4 +1,4 @@
-"""Calls that fit: all or nothing, and free of what an earlier fit left behind."""
+"""Decorators of methods that fit: a failed call changes nothing, and `fit` forgets earlier fits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ E = TypeVar("E")
 def all_or_nothing(
     method: Callable[Concatenate[E, P], R],
 ) -> Callable[Concatenate[E, P], R]:
-    """Decorate a method that fits: when it raises, attributes are those from before the call.
+    """Decorate a method that fits: if it raises, the attributes from before the call are restored.
 
-    Attributes are put back, not copied: what they refer to must not be changed in place.
-    Numbers that underflow are 0 within, also where ``numpy.seterr`` would raise an error.
+    They are restored, not copied: the method must not change what they refer to in place. Within
+    the method, underflow gives 0 even where ``numpy.seterr`` asks for an error.
     """
 
     @wraps(method)

@@ -1,4 +1,4 @@
-"""One way to warn: the warning points at the line of the caller's code, however deep it arises."""
+"""The one way to warn: warnings point at the user's line of code, however deep they arise."""
 
 from __future__ import annotations
 
@@ -9,19 +9,11 @@ from pathlib import Path
 __all__ = ["warn_caller"]
 
 _INSIDE = (str(Path(__file__).parents[1]),)
-_BETWEEN = ("sklearn",)  # wraps `transform` and calls `fit` in pipelines and searches
+_BETWEEN = ("sklearn",)  # calls `fit` and `transform` in pipelines and searches
 
 
 def warn_caller(message: str | Warning, category: type[Warning] = UserWarning) -> None:
-    """Warn, and name the nearest line that belongs neither to this package nor to scikit-learn.
-
-    Parameters
-    ----------
-    message : str or Warning
-        What happened, where, and what to do.
-    category : type, default=UserWarning
-        Class of the warning.
-    """
+    """Warn, pointing at the nearest line outside of this package and of scikit-learn."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and _is_inner(frame.f_code.co_filename, frame.f_globals):
         level, frame = level + 1, frame.f_back

@@ -1,7 +1,9 @@
 """Bundled data sets about people, ready for fair PCA, offline.
 
 Each loader gives the features of a published experiment (`preset`), or the raw table, with the
-sensitive attribute as readable labels and the license, source and cautions in ``DESCR``.
+sensitive attribute as readable labels and the license, source and cautions in ``DESCR``. A recipe
+says once what a data set is (`recipes`), `bundle` reads its files, `presets` encodes it. Problems
+with known answers and the papers' splits are here too. May import `fairpca.data`.
 """
 
 from __future__ import annotations
@@ -13,12 +15,11 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from fairpca.datasets.bundle import DatasetInfo, describe, list_datasets
+from fairpca.datasets.bundle import codes, describe, list_datasets
 from fairpca.datasets.presets import Prepared, labels_of, prepare
-from fairpca.datasets.recipes import RAW, recipe
+from fairpca.datasets.recipes import RAW, DatasetInfo, recipe
 
 __all__ = ["DatasetInfo", "list_datasets", "load_adult", "load_compas", "load_german_credit"]
 
@@ -82,7 +83,7 @@ def load_german_credit(
     bunch = _load("german_credit", preset, sensitive, as_frame=as_frame, frame_type=frame_type)
     bunch.codes = {
         column: {label: code for code, label in meaning.items()}
-        for column, meaning in recipe("german_credit").codes.items()
+        for column, meaning in codes("german_credit").items()
     }
     return bunch
 
@@ -110,14 +111,8 @@ def load_adult(
     Returns
     -------
     Bunch
-        As in `load_german_credit`, without ``codes``; target 1 = income above 50,000.
-
-    Raises
-    ------
-    ValueError
-        If `preset`, `sensitive` or `frame_type` is not one of the above.
-    ImportError
-        If the package that `frame_type` names is not installed.
+        As in `load_german_credit`, without ``codes``; target 1 = income above 50,000. The errors
+        are the same.
 
     Examples
     --------
@@ -153,13 +148,7 @@ def load_compas(
     -------
     Bunch
         As in `load_german_credit`, without ``codes``; target 1 = charged again within two years.
-
-    Raises
-    ------
-    ValueError
-        If `preset`, `sensitive` or `frame_type` is not one of the above.
-    ImportError
-        If the package that `frame_type` names is not installed.
+        The errors are the same.
 
     Examples
     --------
@@ -178,51 +167,30 @@ def _load(
     as_frame: bool,
     frame_type: FrameType | None,
 ) -> Bunch:
+    info = recipe(name)
     kind = _frame_type(frame_type)
-    _check_sensitive(name, sensitive)
+    wanted = [sensitive] if isinstance(sensitive, str) else list(sensitive)
+    unknown = [repr(column) for column in wanted if column not in info.sensitive_columns]
+    if unknown or not wanted:
+        found = f"has no sensitive attribute {', '.join(unknown)}" if unknown else "needs one"
+        known = ", ".join(info.sensitive_columns)
+        raise ValueError(f"sensitive: {name} {found}; choose from {known}.")
     prepared = prepare(name, preset)
+    frame, data, target = prepared.frame, prepared.data, prepared.target
+    if as_frame and not isinstance(data, pa.Table):
+        data = pa.table(dict(zip(prepared.feature_names, data.T, strict=True)))
+    groups = {column: labels_of(frame, column) for column in wanted}
+    first = [int(np.argmax(target == value)) for value in (0, 1)]
     return Bunch(
-        data=_data(prepared, kind, as_frame=as_frame),
-        target=prepared.target,
-        target_names=_target_names(prepared, recipe(name).label),
-        sensitive_features=_sensitive(prepared.frame, sensitive),
+        data=_to_frame(data, kind) if isinstance(data, pa.Table) else data,
+        target=target,
+        target_names=[str(frame[info.label][i].as_py()) for i in first],
+        sensitive_features=groups[sensitive] if isinstance(sensitive, str) else groups,
         feature_names=list(prepared.feature_names),
-        frame=_to_frame(prepared.frame, kind),
+        frame=_to_frame(frame, kind),
         DESCR=_describe(name, preset, prepared),
         preset=preset,
     )
-
-
-def _data(prepared: Prepared, kind: FrameType, *, as_frame: bool) -> Any:
-    if isinstance(prepared.data, pa.Table):
-        return _to_frame(prepared.data, kind)
-    if not as_frame:
-        return prepared.data
-    columns = dict(zip(prepared.feature_names, prepared.data.T, strict=True))
-    return _to_frame(pa.table(columns), kind)
-
-
-def _target_names(prepared: Prepared, label: str) -> list[str]:
-    """Return the label as written of the rows with target 0 and with target 1."""
-    first = [int(np.argmax(prepared.target == value)) for value in (0, 1)]
-    return [str(prepared.frame[label][i].as_py()) for i in first]
-
-
-def _sensitive(
-    frame: pa.Table, sensitive: str | Sequence[str]
-) -> NDArray[np.str_] | dict[str, NDArray[np.str_]]:
-    if isinstance(sensitive, str):
-        return labels_of(frame, sensitive)
-    return {column: labels_of(frame, column) for column in sensitive}
-
-
-def _check_sensitive(name: str, sensitive: str | Sequence[str]) -> None:
-    known = recipe(name).sensitive
-    wanted = [sensitive] if isinstance(sensitive, str) else list(sensitive)
-    unknown = [repr(column) for column in wanted if column not in known]
-    if unknown or not wanted:
-        found = f"has no sensitive attribute {', '.join(unknown)}" if unknown else "needs one"
-        raise ValueError(f"sensitive: {name} {found}; choose from {', '.join(known)}.")
 
 
 def _frame_type(frame_type: FrameType | None) -> FrameType:

@@ -1,65 +1,24 @@
 """The tables that come with the package, read from inside it: no network, no pandas.
 
 `list_datasets` says what there is, `table` gives a data set as people would write it down
-(readable values, one row per person), `read` the whole file.
+(readable values, one row per person), `read` the whole file. An unknown name is a `ValueError`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from importlib import resources
-from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from fairpca.datasets.recipe import Preset, Recipe
-from fairpca.datasets.recipes import RECIPES, recipe
+from fairpca.datasets.recipes import RECIPES, DatasetInfo, Preset, recipe
 
-__all__ = ["DatasetInfo", "describe", "list_datasets", "read", "read_bytes", "select_rows", "table"]
-
-
-@dataclass(frozen=True)
-class DatasetInfo:
-    """What there is to know about a bundled data set before loading it.
-
-    Parameters
-    ----------
-    name, title : str
-        The name to load it by, and the name people know.
-    n_rows : int
-        Rows of `table`.
-    features : tuple of str
-        The columns of `table` to start from: neither the label nor derived from another column.
-    sensitive : str
-        The default sensitive column.
-    sensitive_columns : tuple of str
-        Every column that can serve as one, the default first.
-    label : str
-        The column to predict.
-    positive : str or int
-        The value of `label` that counts as 1.
-    license, source : str
-        One line each; `describe` has the whole text.
-    presets : mapping of str to tuple of two int
-        Rows and columns of the encoded matrix, by preset.
-    """
-
-    name: str
-    title: str
-    n_rows: int
-    features: tuple[str, ...]
-    sensitive: str
-    sensitive_columns: tuple[str, ...]
-    label: str
-    positive: str | int
-    license: str
-    source: str
-    presets: Mapping[str, tuple[int, int]]
+__all__ = ["codes", "describe", "list_datasets", "read", "read_bytes", "select_rows", "table"]
 
 
 def list_datasets() -> tuple[DatasetInfo, ...]:
@@ -73,41 +32,13 @@ def list_datasets() -> tuple[DatasetInfo, ...]:
     adult 45222 13 sex income
     compas 6167 9 race_group two_year_recid
     """
-    return tuple(
-        DatasetInfo(
-            name=r.name,
-            title=r.title,
-            n_rows=r.presets[r.default_preset].shape[0],
-            features=r.features,
-            sensitive=r.sensitive[0],
-            sensitive_columns=r.sensitive,
-            label=r.label,
-            positive=r.positive,
-            license=r.license,
-            source=r.source,
-            presets=MappingProxyType({name: p.shape for name, p in r.presets.items()}),
-        )
-        for r in RECIPES.values()
-    )
+    return tuple(RECIPES.values())
 
 
 def table(name: str) -> pa.Table:
     """Return a bundled data set as a table: features, sensitive columns and label, readable.
 
-    Parameters
-    ----------
-    name : str
-        A name from `list_datasets`.
-
-    Returns
-    -------
-    pyarrow.Table
-        The rows of the default preset. Columns in file order, derived ones last.
-
-    Raises
-    ------
-    ValueError
-        If there is no data set of that name.
+    The rows are those of the default preset; columns are in file order, derived ones last.
 
     Examples
     --------
@@ -118,22 +49,16 @@ def table(name: str) -> pa.Table:
     ('< 0 DM', 'under 25')
     """
     r = recipe(name)
-    whole = select_rows(read(name), r.presets[r.default_preset])
-    wanted = {*r.features, *r.sensitive, r.label}
+    whole = select_rows(read(name), r.default_preset)
+    wanted = {*r.features, *r.sensitive_columns, r.label}
     return whole.select([c for c in whole.column_names if c in wanted])
 
 
 def read(name: str) -> pa.Table:
-    """Return the whole file, codes written as labels, with the derived two-group columns last.
-
-    Raises
-    ------
-    ValueError
-        If there is no data set of that name.
-    """
+    """Return the whole file, codes written as labels, with the derived two-group columns last."""
     r = recipe(name)
     whole = _READERS[r.file.rpartition(".")[2]](_bytes(r.file), r)
-    for column, meaning in r.codes.items():
+    for column, meaning in codes(name).items():
         position = whole.column_names.index(column)
         whole = whole.set_column(position, column, _decoded(whole[column], meaning))
     for attribute, split in r.splits.items():
@@ -142,14 +67,15 @@ def read(name: str) -> pa.Table:
     return whole
 
 
-def read_bytes(name: str) -> bytes:
-    """Return the file as it is bundled, to tell whether it has changed.
+def codes(name: str) -> dict[str, dict[str, str]]:
+    """Return, for the columns that hold codes, the label of each code in the order of the codes."""
+    file = recipe(name).codes_file
+    meanings: dict[str, dict[str, str]] = {} if file is None else json.loads(_bytes(file))
+    return meanings
 
-    Raises
-    ------
-    ValueError
-        If there is no data set of that name.
-    """
+
+def read_bytes(name: str) -> bytes:
+    """Return the file as it is bundled, to tell whether it has changed."""
     return _bytes(recipe(name).file)
 
 
@@ -165,11 +91,6 @@ def select_rows(whole: pa.Table, preset: Preset) -> pa.Table:
 
 def describe(name: str) -> str:
     """Return what a data set is, its source, license and known cautions, as Markdown text.
-
-    Raises
-    ------
-    ValueError
-        If there is no data set of that name.
 
     Examples
     --------
@@ -188,7 +109,7 @@ def _decoded(codes: pa.ChunkedArray, meaning: Mapping[str, str]) -> pa.Array:
     return pa.array(list(meaning.values())).take(position.combine_chunks())
 
 
-def _read_text(content: bytes, r: Recipe, *, delimiter: str, header: bool) -> pa.Table:
+def _read_text(content: bytes, r: DatasetInfo, *, delimiter: str, header: bool) -> pa.Table:
     """Read delimited text; only an empty field is missing, for "N/A" is a category."""
     types = {c: pa.int64() if c in r.numbers else pa.string() for c in r.columns}
     return pa.csv.read_csv(
@@ -204,12 +125,12 @@ def _read_text(content: bytes, r: Recipe, *, delimiter: str, header: bool) -> pa
     )
 
 
-def _read_parquet(content: bytes, r: Recipe) -> pa.Table:
+def _read_parquet(content: bytes, r: DatasetInfo) -> pa.Table:
     whole = pa.parquet.read_table(pa.BufferReader(content), columns=list(r.columns))
     return whole.replace_schema_metadata(None)  # pandas' notes about its own columns
 
 
-_READERS: Mapping[str, Callable[[bytes, Recipe], pa.Table]] = {
+_READERS: Mapping[str, Callable[[bytes, DatasetInfo], pa.Table]] = {
     "data": partial(_read_text, delimiter=" ", header=False),
     "csv": partial(_read_text, delimiter=",", header=True),
     "parquet": _read_parquet,

@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.preprocessing import OneHotEncoder
 
-from fairpca.data.plain_output import giving_arrays
-from fairpca.datasets.bundle import read, select_rows
-from fairpca.datasets.recipe import Preset, Recipe
-from fairpca.datasets.recipes import RAW, recipe
+from fairpca.data.array_library import giving_arrays
+from fairpca.datasets.bundle import codes, read, select_rows
+from fairpca.datasets.recipes import RAW, DatasetInfo, Preset, recipe
 
 __all__ = ["Prepared", "labels_of", "prepare"]
 
@@ -26,16 +25,10 @@ __all__ = ["Prepared", "labels_of", "prepare"]
 class Prepared:
     """A bundled data set made ready.
 
-    Parameters
-    ----------
-    frame : pyarrow.Table
-        All columns, readable; row i belongs to row i of `data`.
-    data : ndarray of shape (n_samples, n_features), or pyarrow.Table
-        The encoded matrix, float64; for the raw preset the feature columns of `frame`.
-    target : ndarray of int, shape (n_samples,)
-        1 where the label has its positive value, else 0.
-    feature_names : tuple of str
-        One per column of `data`; ``column=category`` for the 0/1 ones.
+    Row i of `frame` (all columns, readable) belongs to row i of `data`, the encoded float64 matrix
+    of shape (n_samples, n_features), or the feature columns of `frame` for the raw preset. `target`
+    is 1 where the label has its positive value, else 0. `feature_names` are one per column of
+    `data`, ``column=category`` for the 0/1 ones.
     """
 
     frame: pa.Table
@@ -45,14 +38,7 @@ class Prepared:
 
 
 def prepare(name: str, preset: str | None = None) -> Prepared:
-    """Apply a preset to a bundled data set.
-
-    Parameters
-    ----------
-    name : str
-        The data set.
-    preset : str, optional
-        One of the data set's presets or "raw"; its default if absent.
+    """Apply a preset, or "raw", to a bundled data set; its default preset if none is named.
 
     Raises
     ------
@@ -69,15 +55,15 @@ def prepare(name: str, preset: str | None = None) -> Prepared:
      'c_charge_degree=F', 'c_charge_degree=M')
     """
     r = recipe(name)
-    chosen = r.default_preset if preset is None else preset
-    if chosen != RAW and chosen not in r.presets:
-        known = ", ".join((*r.presets, RAW))
+    chosen = next(iter(r.encodings)) if preset is None else preset
+    if chosen not in (*r.encodings, RAW):
+        known = ", ".join((*r.encodings, RAW))
         raise ValueError(f"{name} has no preset {chosen!r}: choose one of {known}.")
     frame = read(name)
     if chosen == RAW:
         return Prepared(frame, frame.select(r.features), _target(frame, r), r.features)
-    frame = select_rows(frame, r.presets[chosen])
-    X, names = _encode(frame, r, r.presets[chosen])
+    frame = select_rows(frame, r.encodings[chosen])
+    X, names = _encode(frame, r, r.encodings[chosen])
     return Prepared(frame, X, _target(frame, r), names)
 
 
@@ -86,13 +72,13 @@ def labels_of(frame: pa.Table, column: str) -> NDArray[np.str_]:
     return np.asarray(frame[column].to_pylist(), dtype=np.str_)
 
 
-def _target(frame: pa.Table, r: Recipe) -> NDArray[np.int64]:
+def _target(frame: pa.Table, r: DatasetInfo) -> NDArray[np.int64]:
     positive = pc.equal(frame[r.label], r.positive)
     return np.asarray(positive.to_numpy(), dtype=np.int64)
 
 
 def _encode(
-    frame: pa.Table, r: Recipe, preset: Preset
+    frame: pa.Table, r: DatasetInfo, preset: Preset
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     split = r.splits[r.protected]
     numeric = [
@@ -100,7 +86,11 @@ def _encode(
     ]
     left = np.column_stack([np.asarray(c.to_numpy(), dtype=np.float64) for c in numeric])
     text = np.column_stack([labels_of(frame, c).astype(object) for c in preset.categorical])
-    categories = [_sorted_categories(text[:, j], r, c) for j, c in enumerate(preset.categorical)]
+    labels = {column: list(meaning.values()) for column, meaning in codes(r.name).items()}
+    categories = []
+    for j, column in enumerate(preset.categorical):
+        present = set(text[:, j].tolist())  # in the papers' order: by code where there are codes
+        categories.append([v for v in labels.get(column, sorted(present)) if v in present])
     encoder = OneHotEncoder(categories=categories, sparse_output=False, dtype=np.float64)
     right = giving_arrays(encoder).fit_transform(text)
     names = [
@@ -109,9 +99,3 @@ def _encode(
         for label in kept
     ]
     return np.hstack([left, right]), (*preset.numeric, *names)
-
-
-def _sorted_categories(values: NDArray[np.object_], r: Recipe, column: str) -> list[str]:
-    """Sort the categories that occur as the papers did: by code where the file holds codes."""
-    code_of = {label: code for code, label in r.codes.get(column, {}).items()}
-    return sorted(set(values.tolist()), key=lambda label: code_of.get(label, label))

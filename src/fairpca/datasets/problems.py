@@ -16,16 +16,9 @@ Floats = NDArray[np.float64]
 class PowerLawProblem:
     """Two normal distributions whose covariances have eigenvalues j^(−α) in unrelated directions.
 
-    Lee et al. (2023, Appendix F.1) study such a problem with d = 10 and p = 0.2.
-
-    Parameters
-    ----------
-    roots : ndarray of shape (2, n_features, n_features)
-        Square roots R of the groups' covariances R Rᵀ.
-    means : ndarray of shape (2, n_features)
-        Group means; their mixture is zero.
-    share : float
-        p, the probability of group 1.
+    Lee et al. (2023, Appendix F.1) study such a problem with d = 10 and p = 0.2. `roots`, of shape
+    (2, d, d), are square roots R of the groups' covariances R Rᵀ; `means`, of shape (2, d), are the
+    group means, whose mixture is zero; `share` is p, the probability of group 1.
 
     Examples
     --------
@@ -53,23 +46,11 @@ class PowerLawProblem:
         scale: float = 1.5,
         seed: int = 0,
     ) -> PowerLawProblem:
-        """Draw a problem.
+        """Draw a problem with d columns, decay α of the spectra and directions by `seed`.
 
-        Parameters
-        ----------
-        d : int
-            Columns.
-        alpha : float
-            α, decay of the spectra.
-        share : float
-            p, in (0, 1).
-        gap : float
-            Distance of the group means.
-        scale : float
-            How much larger group 1's variances are. With equal spectra the eigenvalues of S come in
-            pairs ±λ, and which of a pair is among the m largest is left to chance.
-        seed : int
-            Of the directions.
+        `gap` is the distance of the group means. Group 1's variances are larger by the factor
+        `scale`: with equal spectra the eigenvalues of S would come in pairs ±λ, and which of a pair
+        is among the m largest would be left to chance.
         """
         rng = np.random.default_rng(seed)
         scales = np.arange(1, d + 1.0) ** (-alpha / 2)

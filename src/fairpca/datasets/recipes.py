@@ -1,4 +1,4 @@
-"""What the bundled data sets contain and how the papers prepared them: one table per data set.
+"""What the bundled data sets contain and how the papers prepared them: one value per data set.
 
 A recipe names columns and rows; it computes nothing. `fairpca.datasets.presets` applies it:
 features = numeric columns (the protected one as 1.0 / 0.0) + one 0/1 column per category.
@@ -6,22 +6,135 @@ features = numeric columns (the protected one as 1.0 / 0.0) + one 0/1 column per
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairpca.datasets.recipe import Preset, Recipe, Split
-
-__all__ = ["RAW", "RECIPES", "recipe"]
+__all__ = ["RAW", "RECIPES", "DatasetInfo", "Preset", "Split", "recipe"]
 
 RAW = "raw"
 """The preset that encodes nothing and drops no row."""
 
+Mask = Callable[[pa.Table], Any]
+"""A function of a table that gives one boolean per row."""
 
-def recipe(name: str) -> Recipe:
+
+@dataclass(frozen=True)
+class Split:
+    """A two-group attribute read off one column.
+
+    `first` is true for the rows of the first (in the papers, the privileged) group; `labels` are
+    the names of the first group and of the other one.
+    """
+
+    column: str
+    first: Mask
+    labels: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One way to turn the table into a matrix with `shape` rows and columns.
+
+    Columns in `numeric` are taken as numbers, the protected one as 1.0 for the first group and 0.0
+    for the other; then come those in `categorical`, as one 0/1 column per category. `rows` says
+    which rows to keep, all by default; those with `first_source` in the column ``source`` come
+    first.
+    """
+
+    numeric: tuple[str, ...]
+    categorical: tuple[str, ...]
+    shape: tuple[int, int]
+    rows: Mask | None = None
+    first_source: str | None = None
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """A bundled data set: what there is to know before loading it, and how it is prepared.
+
+    Parameters
+    ----------
+    name, title : str
+        The name to load it by, and the name people know.
+    features : tuple of str
+        The columns to start from: neither the label nor derived from another column.
+    sensitive_columns : tuple of str
+        Every column that can serve as sensitive attribute, the presets' own first.
+    label : str
+        The column to predict.
+    positive : str or int
+        The value of `label` that counts as 1.
+    license, source : str
+        One line each; ``DESCR`` of a loaded data set has the whole text.
+    file : str
+        The file's name in the package; its description is ``<name>.md``.
+    columns : tuple of str
+        All columns of the file, in order.
+    numbers : frozenset of str
+        The columns that hold whole numbers; the others hold text.
+    protected : str
+        The name in `splits` of the presets' attribute.
+    splits : mapping of str to Split
+        Two-group attributes. One that is named like a column reads that column; the others are
+        added to the table.
+    encodings : mapping of str to Preset
+        How each preset makes a matrix, the default first.
+    codes_file : str, optional
+        The name of the file that says, by column, what each code in it means.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the table in the default preset.
+    sensitive : str
+        The default sensitive column.
+    presets : dict of str to tuple of two int
+        Rows and columns of the encoded matrix, by preset.
+    """
+
+    name: str
+    title: str
+    features: tuple[str, ...]
+    sensitive_columns: tuple[str, ...]
+    label: str
+    positive: str | int
+    license: str
+    source: str
+    file: str = field(repr=False)
+    columns: tuple[str, ...] = field(repr=False)
+    numbers: frozenset[str] = field(repr=False)
+    protected: str = field(repr=False)
+    splits: Mapping[str, Split] = field(repr=False)
+    encodings: Mapping[str, Preset] = field(repr=False)
+    codes_file: str | None = field(default=None, repr=False)
+
+    @property
+    def default_preset(self) -> Preset:
+        """How the data set is prepared unless told otherwise."""
+        return next(iter(self.encodings.values()))
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the table in the default preset."""
+        return self.default_preset.shape[0]
+
+    @property
+    def sensitive(self) -> str:
+        """The default sensitive column."""
+        return self.sensitive_columns[0]
+
+    @property
+    def presets(self) -> dict[str, tuple[int, int]]:
+        """Rows and columns of the encoded matrix, by preset."""
+        return {name: preset.shape for name, preset in self.encodings.items()}
+
+
+def recipe(name: str) -> DatasetInfo:
     """Return a bundled data set's recipe.
 
     Raises
@@ -56,79 +169,11 @@ _GERMAN_CATEGORICAL = (
     "status", "credit_history", "purpose", "savings", "employment", "other_debtors", "property",
     "installment_plans", "housing", "skill_level", "telephone", "foreign_worker",
 )  # fmt: skip
-_GERMAN_CODES: dict[str, Mapping[str, str]] = {
-    "status": {
-        "A11": "< 0 DM",
-        "A12": "0 to < 200 DM",
-        "A13": ">= 200 DM or salary for a year",
-        "A14": "no checking account",
-    },
-    "credit_history": {
-        "A30": "no credits, or all paid back duly",
-        "A31": "all at this bank paid back duly",
-        "A32": "existing paid back duly till now",
-        "A33": "delay in the past",
-        "A34": "critical, or credits elsewhere",
-    },
-    "purpose": {
-        "A40": "car (new)",
-        "A41": "car (used)",
-        "A42": "furniture/equipment",
-        "A43": "radio/television",
-        "A44": "domestic appliances",
-        "A45": "repairs",
-        "A46": "education",
-        "A47": "vacation",
-        "A48": "retraining",
-        "A49": "business",
-        "A410": "others",
-    },
-    "savings": {
-        "A61": "< 100 DM",
-        "A62": "100 to < 500 DM",
-        "A63": "500 to < 1000 DM",
-        "A64": ">= 1000 DM",
-        "A65": "unknown or none",
-    },
-    "employment": {
-        "A71": "unemployed",
-        "A72": "< 1 year",
-        "A73": "1 to < 4 years",
-        "A74": "4 to < 7 years",
-        "A75": ">= 7 years",
-    },
-    "personal_status": {
-        "A91": "male, divorced/separated",
-        "A92": "female, divorced/separated/married",
-        "A93": "male, single",
-        "A94": "male, married/widowed",
-        "A95": "female, single",
-    },
-    "other_debtors": {"A101": "none", "A102": "co-applicant", "A103": "guarantor"},
-    "property": {
-        "A121": "real estate",
-        "A122": "building society savings or life insurance",
-        "A123": "car or other",
-        "A124": "unknown or none",
-    },
-    "installment_plans": {"A141": "bank", "A142": "stores", "A143": "none"},
-    "housing": {"A151": "rent", "A152": "own", "A153": "for free"},
-    "skill_level": {
-        "A171": "unemployed, or unskilled non-resident",
-        "A172": "unskilled resident",
-        "A173": "skilled employee/official",
-        "A174": "management, self-employed or highly qualified",
-    },
-    "telephone": {"A191": "none", "A192": "registered"},
-    "foreign_worker": {"A201": "yes", "A202": "no"},
-    "credit": {"1": "good", "2": "bad"},
-}
 
-GERMAN_CREDIT = Recipe(
+GERMAN_CREDIT = DatasetInfo(
     name="german_credit",
     title="German credit (Statlog)",
     file="german.data",
-    n_rows=1000,
     columns=_GERMAN_COLUMNS,
     numbers=frozenset(_GERMAN_NUMERIC),
     features=_without(_GERMAN_COLUMNS, "credit"),
@@ -144,8 +189,8 @@ GERMAN_CREDIT = Recipe(
             ("Male", "Female"),
         ),
     },
-    sensitive=("age_group", "sex"),
-    presets={
+    sensitive_columns=("age_group", "sex"),
+    encodings={
         "mmd": Preset(_GERMAN_NUMERIC, _GERMAN_CATEGORICAL, (1000, 57)),
         "streaming": Preset(
             _GERMAN_NUMERIC,
@@ -155,7 +200,7 @@ GERMAN_CREDIT = Recipe(
     },
     license=_CC_BY,
     source="https://doi.org/10.24432/C5NC77",
-    codes=_GERMAN_CODES,
+    codes_file="german_codes.json",
 )  # fmt: skip
 
 # ---- Adult --------------------------------------------------------------------------------------
@@ -172,11 +217,10 @@ _ADULT_CATEGORICAL = (
     "workclass", "education", "marital-status", "occupation", "relationship", "native-country",
 )  # fmt: skip
 
-ADULT = Recipe(
+ADULT = DatasetInfo(
     name="adult",
     title="Adult (census income)",
     file="adult.parquet",
-    n_rows=45222,
     columns=_ADULT_COLUMNS,
     numbers=frozenset(_without(_ADULT_NUMERIC, "sex")) | {"fnlwgt"},
     features=_without(_ADULT_COLUMNS, "source", "fnlwgt", "income"),
@@ -184,8 +228,8 @@ ADULT = Recipe(
     positive=">50K",
     protected="sex",
     splits={"sex": Split("sex", lambda t: pc.equal(t["sex"], "Male"), ("Male", "Female"))},
-    sensitive=("sex", "race"),
-    presets={
+    sensitive_columns=("sex", "race"),
+    encodings={
         "mmd": Preset(_ADULT_NUMERIC, _ADULT_CATEGORICAL, (45222, 97)),
         "streaming": Preset(
             _ADULT_NUMERIC,
@@ -227,11 +271,10 @@ def _described_rows(t: pa.Table) -> Any:
     return pc.and_(_published_rows(t), pc.is_valid(t["c_charge_desc"]))
 
 
-COMPAS = Recipe(
+COMPAS = DatasetInfo(
     name="compas",
     title="COMPAS (two-year recidivism)",
     file="compas.csv",
-    n_rows=7214,
     columns=_COMPAS_COLUMNS,
     numbers=frozenset(
         (
@@ -251,8 +294,8 @@ COMPAS = Recipe(
             "race", lambda t: pc.equal(t["race"], "Caucasian"), ("Caucasian", "not Caucasian")
         )
     },
-    sensitive=("race_group", "race", "sex", "age_cat"),
-    presets={
+    sensitive_columns=("race_group", "race", "sex", "age_cat"),
+    encodings={
         "mmd": Preset(
             _COMPAS_NUMERIC, ("age_cat", "c_charge_degree"), (6167, 11), _described_rows
         ),
@@ -270,7 +313,7 @@ COMPAS = Recipe(
     source="https://github.com/propublica/compas-analysis",
 )  # fmt: skip
 
-RECIPES: Mapping[str, Recipe] = MappingProxyType(
+RECIPES: Mapping[str, DatasetInfo] = MappingProxyType(
     {r.name: r for r in (GERMAN_CREDIT, ADULT, COMPAS)}
 )
 """Every bundled data set by name."""

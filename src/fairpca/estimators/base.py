@@ -1,12 +1,14 @@
-"""What every estimator here shares: a linear map with names, from checked input.
+"""What every estimator shares: one way to fit, and a linear map with names.
 
-An estimator's ``fit`` tells its story in four verbs: validate, summarise, solve, store.
+To fit is to check parameters, read rows, summarize them, solve, and store the answer. A method
+writes the hooks `_summarize` (where its family's does not serve) and `_solve`.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +17,27 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from fairpca.data.array_library import to_numpy
+from fairpca.data.choices import CRITERIA, check_choice
 from fairpca.data.dask_input import dask_meta, is_dask
-from fairpca.data.groups import level_array
+from fairpca.data.labels import level_array
 from fairpca.data.matrix import as_matrix
-from fairpca.data.transaction import all_or_nothing
-from fairpca.estimators.checked_input import CheckedInput, CheckedRows
+from fairpca.data.transaction import all_or_nothing, fits_anew
+from fairpca.estimators.checked_input import CheckedInput, CheckedRows, RowFacts, dtype_of
+from fairpca.estimators.parameters import check_group_handling, check_n_components
 from fairpca.estimators.projection import AffineMap, RowMap
+from fairpca.estimators.same_rows import SameRows
+from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 from fairpca.summaries.base import Floats
+from fairpca.summaries.partitions import PartitionedRows
 
 __all__ = [
     "CheckedRows",
     "LinearProjection",
+    "RowFacts",
     "as_generator",
     "deterministic_signs",
     "dtype_of",
+    "fitted_projection",
     "in_precision",
 ]
 
@@ -41,14 +50,124 @@ class LinearProjection(
 ):
     """Base of estimators whose `transform` is ``(X - mean_) @ components_.T``.
 
-    Subclasses call `_validate`, then `_store`. Constructor parameters used here where a subclass
-    has them: `n_components`, `criterion`, `pos_label`, `combine_attributes`, `missing_groups`.
+    A subclass defines `_summarize` and `_solve`, and where it has parameters or facts of its own
+    `_check_parameters`, `_takes_dask`, `_needs_groups`, `_shared_key`. Constructor parameters used
+    here: `n_components`, `combine_attributes`, `missing_groups`; where a subclass has them,
+    `criterion`, `pos_label`, `n_unfair` and `strength`.
     """
 
     _row_arrays: ClassVar[tuple[tuple[str, int], ...]] = (("components_", 2), ("mean_", 1))
     """Fitted arrays, and their dimensions, whose last axis is the columns of X."""
     components_: NDArray[Any]
     mean_: NDArray[Any]
+
+    n_components: int | float | None
+    combine_attributes: str
+    missing_groups: str
+
+    @fits_anew
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Fit the components.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix or Dask collection of shape (n_samples, n_features)
+            The data, numeric and finite. Never written to. Of Dask, arrays, frames, and lists of
+            delayed ``(X, labels[, weights[, y]])`` parts, by methods that can.
+        y : array-like of shape (n_samples,), default=None
+            Labels; used by label-conditional criteria only, ignored by estimators without any.
+        sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)
+            Each row's group, per attribute. Labels may be anything; integers are labels too.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, which act as repetitions do. Only their ratios matter, but for
+            the n − 1 of covariances of groups, where whole weights count repetitions; the n − 1
+            of `explained_variance_` counts rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If groups are missing or there is only one, X is not numeric or not finite, lengths
+            differ, or there are fewer directions than components asked for.
+        TypeError
+            If X is a Dask collection and the method needs all rows in memory.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If an iteration ended early.
+        """
+        return self._fit_sharing({}, X, y, sensitive_features, sample_weight)
+
+    def _fit_sharing(
+        self,
+        known: dict[Hashable, Any],
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+    ) -> Self:
+        """Fit; `known` holds, by `_shared_key`, summaries of the same rows made before."""
+        self._check_all_parameters()
+        rows = self._read(X, y, sensitive_features, sample_weight)
+        key = self._shared_key(rows)
+        summary = known.get(key)
+        if summary is None:
+            summary = self._summarize(rows)
+            if key is not None:
+                known[key] = summary
+        return self._store_fit(summary, self._solve(summary))
+
+    @fits_anew
+    def _fit_same_rows(self, rows: SameRows) -> Self:
+        return self._fit_sharing(rows.known, rows.X, rows.y, **rows.labels)
+
+    @abstractmethod
+    def _summarize(self, rows: Any) -> Any:
+        """Return a summary of `CheckedRows`, or of `PartitionedRows` where `_takes_dask`.
+
+        Its attribute `facts` holds the `RowFacts`. It must not depend on parameters that
+        `_shared_key` leaves out.
+        """
+
+    @abstractmethod
+    def _solve(self, seen: Any) -> dict[str, Any]:
+        """Return the fitted attributes by name: those of `fitted_projection`, and the method's."""
+
+    def _shared_key(self, rows: CheckedRows | PartitionedRows) -> Hashable:
+        """Return what settings must agree in to use one summary of the same rows; None for none."""
+        return None
+
+    def _store_fit(self, seen: Summary, fitted: dict[str, Any]) -> Self:
+        """Set the fitted attributes, the answer's and those that are known of the rows."""
+        self.__dict__.update(fitted)
+        return self._store_facts(seen.facts)
+
+    def _store_facts(self, facts: RowFacts) -> Self:
+        self.groups_ = {name: level_array(levels) for name, (levels, _) in facts.groups.items()}
+        self.group_counts_ = {name: counts for name, (_, counts) in facts.groups.items()}
+        self.n_samples_seen_ = facts.n_rows
+        return self
+
+    def _check_all_parameters(self) -> None:
+        check_n_components(self.n_components)
+        check_group_handling(self)
+        if hasattr(self, "criterion"):
+            check_choice("criterion", self.criterion, CRITERIA)
+        self._check_parameters()
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError for a parameter of the subclass that is out of range."""
 
     @all_or_nothing
     def fit_transform(
@@ -91,7 +210,7 @@ class LinearProjection(
             Before `fit`.
         """
         check_is_fitted(self)
-        return self._map_rows(X, self.components_.T, None, list(self.get_feature_names_out()))
+        return self._apply(self._row_map(), X)
 
     def inverse_transform(self, Z: Any) -> Any:
         """Return the points of the original space that projected rows stand for.
@@ -113,59 +232,33 @@ class LinearProjection(
             If Z has another number of columns than there are components.
         """
         check_is_fitted(self)
-        affine = AffineMap(
-            None,
-            self._column_names(),
-            type(self).__name__,
-            self._axes(),
-            None,
-            self.mean_,
-        )
-        if is_dask(Z):
-            self._check_width(Z)
-            return affine.apply_lazily(Z)
-        Z = check_array(as_matrix(Z, user=type(self).__name__), dtype=[np.float64, np.float32])
-        self._check_width(Z)
-        return affine.apply(Z)
-
-    def _fit_sharing(
-        self,
-        read: dict[Hashable, Any],
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any,
-        sample_weight: Any,
-    ) -> Self:
-        """Fit as `fit`, one of several settings of one estimator to the same rows in memory.
-
-        `read` starts empty; a subclass keeps in it what other settings can use again.
-        """
-        fitted: Self = self.fit(
-            X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
-        )
-        return fitted
+        user = type(self).__name__
+        affine = AffineMap(None, self._column_names(), user, self._axes(), None, self.mean_)
+        lazy = is_dask(Z)
+        if not lazy:
+            Z = check_array(as_matrix(Z, user=user), dtype=[np.float64, np.float32])
+        if Z.shape[1] != len(self.components_):
+            raise ValueError(
+                f"Z has {Z.shape[1]} columns, but {user} has {len(self.components_)} components."
+            )
+        return affine.apply_lazily(Z) if lazy else affine.apply(Z)
 
     def _axes(self) -> NDArray[Any]:
         """Return the directions of the original space that unit coordinates stand for."""
         return self.components_
 
-    def _map_rows(self, X: Any, matrix: NDArray[Any], after: Any, names: list[str]) -> Any:
-        """Return ``(X - mean_) @ matrix + after`` of rows as `transform` takes them."""
-        affine = AffineMap(self._names(), names, type(self).__name__, matrix, self.mean_, after)
-        if is_dask(X):
-            return self._transform_lazily(X, affine)
-        X = to_numpy(self._validate_matrix(X, reset=False))
-        return affine.apply(X)
+    def _row_map(self) -> RowMap:
+        """Return the map that `transform` applies to each row."""
+        return self._affine_map(self.components_.T, None, list(self.get_feature_names_out()))
 
-    def _check_width(self, Z: Any) -> None:
-        if Z.shape[1] != len(self.components_):
-            raise ValueError(
-                f"Z has {Z.shape[1]} columns, but {type(self).__name__} has "
-                f"{len(self.components_)} components."
-            )
+    def _affine_map(self, matrix: NDArray[Any], after: Any, names: list[str]) -> AffineMap:
+        """Return ``(x - mean_) @ matrix + after``."""
+        return AffineMap(self._names(), names, type(self).__name__, matrix, self.mean_, after)
 
-    def _transform_lazily(self, X: Any, row_map: RowMap) -> Any:
+    def _apply(self, row_map: RowMap, X: Any) -> Any:
+        """Map rows as `transform` takes them."""
+        if not is_dask(X):
+            return row_map.apply(to_numpy(self._validate_matrix(X, reset=False)))
         wanted = _get_output_config("transform", self)["dense"]
         if wanted != "default":
             raise ValueError(
@@ -192,33 +285,35 @@ class LinearProjection(
         """Say which parameter of its own would leave more directions; nothing where none would."""
         return ""
 
+    def _ways(self, facts: RowFacts) -> str:
+        """Say what would leave more directions, of what applies."""
+        return ways_to_keep_more(
+            (len(levels) for levels, _ in facts.groups.values()),
+            n_unfair=getattr(self, "n_unfair", 0),
+            strength=hasattr(self, "strength"),
+            own=self._way(),
+        )
+
+    def _wanted(self, facts: RowFacts, removed: int) -> tuple[int | float | None, int]:
+        """Return `n_components` and how many directions are left, once these are enough."""
+        n, d = facts.n_rows, facts.n_features
+        limit = min(n, d)
+        n_components = check_n_components(self.n_components)
+        check_enough_directions(
+            n_components,
+            limit - removed,
+            removed,
+            f"X has n_samples={n} and n_features={d}, so at most {limit} directions",
+            self._ways(facts),
+        )
+        return n_components, limit - removed
+
     def _store(
         self, rows: CheckedRows, components: Floats, mean: Floats, variances: Floats, total: float
     ) -> Self:
-        """Set the fitted attributes that all estimators share.
-
-        Parameters
-        ----------
-        rows : CheckedRows
-            What was fitted.
-        components : ndarray of shape (n_components, n_features)
-            Orthonormal rows.
-        mean : ndarray of shape (n_features,)
-            Units of X.
-        variances : ndarray of shape (n_components,)
-            Variance along each component, squared units of X.
-        total : float
-            Variance of all columns together.
-        """
-        self._store_projection(components, mean, variances, total, dtype_of(rows.X))
-        return self._store_groups(rows)
-
-    def _store_groups(self, rows: CheckedRows) -> Self:
-        """Set what is known of the rows and their groups."""
-        self.groups_ = {a.name: level_array(a.levels) for a in rows.groups.attributes}
-        self.group_counts_ = {a.name: a.counts for a in rows.groups.attributes}
-        self.n_samples_seen_ = int(rows.X.shape[0])
-        return self
+        facts = RowFacts.of(rows)
+        self._store_projection(components, mean, variances, total, facts.dtype)
+        return self._store_facts(facts)
 
     def _store_projection(
         self,
@@ -228,20 +323,47 @@ class LinearProjection(
         total: float,
         dtype: type[np.floating[Any]],
     ) -> None:
-        """Set what `transform` needs; parameters as in `_store`."""
-        self.components_ = deterministic_signs(components).astype(dtype, copy=False)
-        self.mean_ = mean.astype(dtype)
-        self.explained_variance_ = in_precision(np.maximum(variances, 0.0), dtype)
-        self.explained_variance_ratio_ = (
-            np.clip(variances / total if total > 0 else 0.0 * variances, 0.0, 1.0)
-        ).astype(dtype)
-        self.n_components_ = len(components)
+        self.__dict__.update(fitted_projection(components, mean, variances, total, dtype))
 
 
-def dtype_of(X: Any) -> type[np.floating[Any]]:
-    """Return the precision of results for such data: float32 for float32, else float64."""
-    single = X.dtype == np.float32 or str(X.dtype).rpartition(".")[2] == "float32"
-    return np.float32 if single else np.float64
+class Summary(Protocol):
+    """What `_summarize` returns: in the least what is known of the rows."""
+
+    @property
+    def facts(self) -> RowFacts:
+        """What is known of all rows."""
+
+
+def fitted_projection(
+    components: NDArray[Any],
+    mean: Floats,
+    variances: Floats,
+    total: float,
+    dtype: type[np.floating[Any]],
+) -> dict[str, Any]:
+    """Return the fitted attributes that `transform` needs, and the variances.
+
+    Parameters
+    ----------
+    components : ndarray of shape (n_components, n_features)
+        Rows, in the columns of X.
+    mean : ndarray of shape (n_features,)
+        Units of X.
+    variances : ndarray of shape (n_components,)
+        Variance along each component, squared units of X.
+    total : float
+        Variance of all columns together.
+    dtype : type
+        Precision of the result.
+    """
+    share = variances / total if total > 0 else 0.0 * variances
+    return {
+        "components_": deterministic_signs(components).astype(dtype, copy=False),
+        "mean_": mean.astype(dtype),
+        "explained_variance_": in_precision(np.maximum(variances, 0.0), dtype),
+        "explained_variance_ratio_": np.clip(share, 0.0, 1.0).astype(dtype),
+        "n_components_": len(components),
+    }
 
 
 def in_precision(values: Floats, dtype: type[np.floating[Any]]) -> NDArray[Any]:

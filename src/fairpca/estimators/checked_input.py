@@ -4,88 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, validate_data
 
 from fairpca.data.array_library import to_numpy
-from fairpca.data.group_checks import check_alike, check_levels
-from fairpca.data.groups import (
-    Attribute,
-    Groups,
-    Label,
-    encode_groups,
-    label_attribute,
-    label_key,
-)
+from fairpca.data.checked_rows import CheckedRows, RowRules
+from fairpca.data.choices import CRITERIA, check_choice
+from fairpca.data.dask_input import Block, dask_table, is_dask
+from fairpca.data.groups import Attribute, Groups
+from fairpca.data.labels import Label, check_alike, check_levels, label_key, sorted_labels
 from fairpca.data.matrix import as_matrix, as_numbers, index_of
-from fairpca.data.warn import warn_caller
-from fairpca.data.weights import checked_weights
-from fairpca.estimators.parameters import CRITERIA, check_choice
-from fairpca.summaries.base import Floats
+from fairpca.data.row_values import ALL_ZEROS
+from fairpca.summaries.partitions import PartitionedRows, Tally
 
-__all__ = ["CheckedInput", "CheckedRows"]
+__all__ = ["CheckedInput", "CheckedRows", "RowFacts", "dtype_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class CheckedRows:
-    """Validated input of ``fit``.
+class RowFacts:
+    """What is known of all rows that a model was fitted to, wherever they lie.
 
     Parameters
     ----------
-    X : ndarray or CSR array of shape (n_samples, n_features)
-        Numbers of any real type; not yet known to be finite.
-    groups : Groups
-        Sensitive attributes; none where the method needs none.
-    sample_weight : ndarray of shape (n_samples,) or None
-        Non-negative weights.
-    stratum : Attribute or None
-        The label y, for label-conditional criteria.
-    strata : tuple
-        The labels within which groups are compared; empty for all rows together.
+    n_rows, n_features : int
+        Rows of positive weight, and columns of X.
+    dtype : type
+        Precision of results: float32 or float64.
+    groups : dict
+        For each sensitive attribute its labels, sorted, and the rows with each of them.
     """
 
-    X: Any
-    groups: Groups
-    sample_weight: Floats | None
-    stratum: Attribute | None
-    strata: tuple[Any, ...]
+    n_rows: int
+    n_features: int
+    dtype: type[np.floating[Any]]
+    groups: dict[str, tuple[tuple[Label, ...], NDArray[Any]]]
 
-    def of_positive_weight(self) -> CheckedRows:
-        """Return the rows whose weight is not 0; weights near the ends of float64 are rescaled.
-
-        Warns of groups that have no such row, and raises ValueError if fewer than two are left.
-        """
-        w = self.sample_weight
-        if w is None:
-            return self
-        if not 1e-100 < w.max() < 1e100:
-            w = w / w.max()
-        if np.all(w > 0):
-            return replace(self, sample_weight=w)
-        kept = np.flatnonzero(w > 0)
-        groups = self.groups.take(kept)
-        for given, left in zip(self.groups.attributes, groups.attributes, strict=True):
-            present = set(map(label_key, left.levels))
-            absent = [level for level in given.levels if label_key(level) not in present]
-            what = f"{given.name!r} has groups without any positive sample_weight: {absent}"
-            if len(left.levels) < 2:
-                raise ValueError(f"{what}; at least 2 groups are needed for a comparison.")
-            if absent:
-                warn_caller(f"{what}. They are left out, as if absent.")
-        stratum = self.stratum
-        if stratum is not None:
-            stratum = Groups((stratum,), self.groups.n_samples).take(kept).attributes[0]
-        return replace(self, X=self.X[kept], groups=groups, sample_weight=w[kept], stratum=stratum)
+    @classmethod
+    def of(cls, rows: CheckedRows) -> RowFacts:
+        """Count rows in memory."""
+        n, d = rows.X.shape
+        groups = {a.name: (a.levels, a.counts) for a in rows.groups.attributes}
+        return cls(n, d, dtype_of(rows.X), groups)
 
 
 class CheckedInput:
     """Mixin that checks rows, groups, weights and labels together: `_validate`."""
 
     _needs_groups: ClassVar[bool] = True
+    _takes_dask: ClassVar[bool] = False
     _keeps_arrays: ClassVar[bool] = False  # of other libraries, on the device they lie on
     criterion: str
+
+    def _read(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    ) -> CheckedRows | PartitionedRows:
+        """Check rows in memory, or what can be checked of rows on Dask without reading them."""
+        if not is_dask(X):
+            return self._validate(X, y, sensitive_features, sample_weight)
+        if not self._takes_dask:
+            raise TypeError(
+                f"{type(self).__name__} takes no Dask collection here. Pass X.compute() if it fits "
+                "in memory."
+            )
+        return self._validate_partitions(X, y, sensitive_features, sample_weight)
 
     def _validate(
         self,
@@ -101,25 +86,64 @@ class CheckedInput:
         index = index_of(X)
         X = self._validate_matrix(X, reset=reset, min_rows=1 if batch else 2)
         X = X if self._keeps_arrays else to_numpy(X)
-        n_samples = X.shape[0]
-        if sensitive_features is None and not self._needs_groups:
-            groups = Groups((), n_samples)
-        else:
-            groups = encode_groups(
-                sensitive_features,
-                n_samples=n_samples,
-                index=index,
-                min_groups=None if batch else 2,  # see `_check_labels`
-                missing=getattr(self, "missing_groups", "error"),
-                combine=getattr(self, "combine_attributes", "separate"),
-            )
-        if sample_weight is not None:
-            sample_weight = checked_weights(sample_weight, n_samples, index, all_zero=batch)
-        stratum = self._label(y, groups, index, part=batch)
-        # A batch need not have all labels.
-        strata = () if stratum is None or batch else self._strata(stratum.levels)
-        rows = CheckedRows(X, groups, sample_weight, stratum, strata)
-        return rows if batch else rows.of_positive_weight()
+        rules = self._rules(grouped=sensitive_features is not None, y=y)
+        given = Block(X, sensitive_features, y, sample_weight)
+        rows = rules.with_labels(X, given, X.shape[0], index, part=batch)
+        if batch:  # a batch need not have all labels
+            return rows
+        if rows.stratum is not None:
+            rows = replace(rows, strata=self._strata(rows.stratum.levels))
+        return rows.of_positive_weight()
+
+    def _validate_partitions(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    ) -> PartitionedRows:
+        """Set names and numbers of columns, and how each block is to be checked where it lies."""
+        table = dask_table(X, sensitive_features, y, sample_weight)
+        meta = self._validate_matrix(table.meta, reset=True, min_rows=0)
+        names = self._names()
+        rules = replace(
+            self._rules(grouped=table.has_groups, y=True if table.has_y else None),
+            names=None if names is None else tuple(names),
+            n_features=int(meta.shape[1]),
+        )
+        return PartitionedRows(table.blocks, table.labels, rules, meta.dtype)
+
+    def _check_tally(
+        self, partitions: PartitionedRows, tally: Tally
+    ) -> tuple[CheckedRows, RowFacts]:
+        """Check what needs the labels of all rows on Dask, once these are counted.
+
+        Of the rows returned, `X` has a shape and a type but no values, and attributes no codes.
+        """
+        n, d = tally.weighted_rows, partitions.n_features
+        if tally.n_rows and not n:
+            raise ValueError(ALL_ZEROS)
+        if n < 2:
+            check_array(np.zeros((n, d)), ensure_min_samples=2, estimator=type(self).__name__)
+        none, attributes, groups = np.zeros(0, dtype=np.intp), [], {}
+        for name, counts in zip(tally.names, tally.counts, strict=True):
+            levels = sorted_labels(label for _, label in counts)
+            attributes.append(Attribute(name, levels, none))
+            groups[name] = levels, np.array([counts[label_key(v)] for v in levels], dtype=np.intp)
+        stratum = attributes.pop() if partitions.rules.labelled else None
+        label = None if stratum is None else stratum.name
+        levels_of = {name: levels for name, (levels, _) in groups.items()}
+        self._check_labels(levels_of, n, label=label, min_groups=2)
+        shape = SimpleNamespace(shape=(n, d), dtype=partitions.dtype)
+        strata = () if stratum is None else self._strata(stratum.levels)
+        rows = CheckedRows(shape, Groups(tuple(attributes), n), None, stratum, strata)
+        own = {a.name: groups[a.name] for a in attributes}
+        return rows, RowFacts(n, d, dtype_of(shape), own)
+
+    def _rules(self, *, grouped: bool, y: Any) -> RowRules:
+        return RowRules(
+            type(self).__name__,
+            self._needs_groups or grouped,
+            self._criterion(y) != CRITERIA[0],
+            getattr(self, "missing_groups", "error"),
+            getattr(self, "combine_attributes", "separate"),
+        )
 
     def _check_labels(
         self,
@@ -132,18 +156,8 @@ class CheckedInput:
     ) -> None:
         """Check the labels of rows that came in parts, by the rules for rows that come at once.
 
-        Parameters
-        ----------
-        levels : mapping of str to sequence of labels
-            Those of all rows so far, by attribute.
-        n_samples : int
-            All rows so far.
-        label : str or None
-            The attribute that holds y.
-        known : mapping of str to sequence of labels, optional
-            Those of the rows before the last part, which have been checked.
-        min_groups : int
-            The fewest groups an attribute may have.
+        `levels` are those of all rows so far, by attribute; `label` is the attribute that holds y;
+        `known` are the levels before the last part, which have been checked.
         """
         combined = getattr(self, "combine_attributes", "separate") == "intersection"
         for name, found in levels.items():
@@ -189,12 +203,6 @@ class CheckedInput:
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else list(names)
 
-    def _label(self, y: Any, groups: Groups, index: Any, *, part: bool) -> Attribute | None:
-        """Return y as a stratum, where groups are compared within its values."""
-        if self._criterion(y) == CRITERIA[0]:
-            return None
-        return label_attribute(y, groups, index, part=part)
-
     def _criterion(self, y: Any) -> str:
         """Return the criterion, once it is known to be one and to have the y it needs."""
         criterion: str = getattr(self, "criterion", CRITERIA[0])
@@ -221,6 +229,12 @@ class CheckedInput:
         if positive is None:
             raise ValueError(
                 f"y has the labels {list(levels)}; set pos_label to the one that counts as the "
-                "favourable outcome."
+                "favorable outcome."
             )
         return positive
+
+
+def dtype_of(X: Any) -> type[np.floating[Any]]:
+    """Return the precision of results for such data: float32 for float32, else float64."""
+    single = X.dtype == np.float32 or str(X.dtype).rpartition(".")[2] == "float32"
+    return np.float32 if single else np.float64

@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
-from fairpca.data.dask_input import is_dask
-from fairpca.data.matrix import check_no_underflow, explain_nonfinite
-from fairpca.data.transaction import fits_anew
-from fairpca.estimators.base import CheckedRows, as_generator
-from fairpca.estimators.families.cluster import counted_rows, partitioned_rows
-from fairpca.estimators.families.removal import SubspaceRemoval, Summary
-from fairpca.estimators.parameters import (
-    check_choice,
-    check_group_handling,
-    check_n_components,
-    is_count,
+from fairpca.data.choices import check_choice
+from fairpca.estimators.base import CheckedRows, RowFacts, as_generator
+from fairpca.estimators.families.removal import SubspaceRemoval, check_n_unfair, unfair_per_contrast
+from fairpca.estimators.families.summarized import SummarizedRows
+from fairpca.estimators.parameters import check_n_components, check_share
+from fairpca.solvers.moments.moment_matching import difference_eigenvectors
+from fairpca.solvers.numerics.graded import span_of_directions
+from fairpca.summaries.base import Floats, GroupSummary
+from fairpca.summaries.contrasts import Contrast
+from fairpca.summaries.coordinates import (
+    DENSE_UP_TO,
+    FORMED_UP_TO,
+    ROTATED_UP_TO,
+    Coordinates,
+    eigen_method,
+    row_space,
+    unlike_columns,
 )
-from fairpca.solvers.moments.moment_matching import span_of_directions
-from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.distributed import DistributedRows
-from fairpca.summaries.moments import GroupMoments
+from fairpca.summaries.moments import GroupMoments, Resolution
 from fairpca.summaries.partitions import PartitionedRows
-from fairpca.summaries.rows import ROTATED_UP_TO, GroupRows, row_space, unlike_columns
+from fairpca.summaries.rows import GroupRows
 
-__all__ = [
-    "MomentMatchingPCA",
-    "check_n_unfair",
-    "unfair_per_attribute",
-    "unfair_per_contrast",
-]
+__all__ = ["MomentMatchingPCA"]
 
-_DENSE_UP_TO = 500
-_MOMENTS_UP_TO = 5000
-_MANY = 2**62  # rows on a cluster, before they are counted
+_MANY = 2**62
+"""Rows on a cluster, before they are counted: more than columns."""
 
 
 class MomentMatchingPCA(SubspaceRemoval):
     """PCA in the complement of the directions in which groups differ.
 
-    Maximises tr(V Σ Vᵀ) over k orthonormal rows V with V Uᵀ = 0, where the rows of U span the
+    Maximizes tr(V Σ Vᵀ) over k orthonormal rows V with V Uᵀ = 0, where the rows of U span the
     groups' mean differences and the `n_unfair` leading eigenvectors of their second-moment
     differences. Projected data then have equal group means, and second moments that no longer
     differ along the removed directions.
@@ -112,8 +111,8 @@ class MomentMatchingPCA(SubspaceRemoval):
 
     Notes
     -----
-    **What stays unprotected.** Equal means and second moments stop a linear reader, and a quadratic
-    one along the removed directions; a classifier that sees other differences between the
+    **What stays unprotected.** Equal means and second moments stop a linear classifier, and a
+    quadratic one along the removed directions; a classifier that sees other differences between the
     distributions may still tell groups apart: measure it with
     :func:`fairpca.metrics.attribute_leakage`. If X holds the sensitive attribute itself as a
     column, it is treated like any other column and its direction is removed. What describes each
@@ -178,189 +177,91 @@ class MomentMatchingPCA(SubspaceRemoval):
     def _needs_groups(self) -> bool:  # type: ignore[override]
         return bool(self.match_mean or self.n_unfair)
 
-    @fits_anew
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
-    ) -> Self:
-        """Fit the components.
-
-        Parameters
-        ----------
-        X : array-like, frame, sparse matrix or Dask collection of shape (n_samples, n_features)
-            The data, numeric and finite. Never written to. Of Dask, arrays, frames, and lists of
-            delayed ``(X, labels[, weights[, y]])`` parts.
-        y : array-like of shape (n_samples,), default=None
-            Labels; used by label-conditional criteria only.
-        sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)
-            Each row's group, per attribute. Labels may be anything; integers are labels too.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If groups are missing or there is only one, X is not numeric or not finite, lengths
-            differ, or fewer fair directions exist than components are asked for.
-        """
-        self._check_parameters()
-        rows: CheckedRows
-        if is_dask(X):
-            cluster = partitioned_rows(self, X, y, sensitive_features, sample_weight)
-            rows, summary = self._summarise_cluster(*cluster)
-        else:
-            rows = self._validate(X, y, sensitive_features, sample_weight)
-            summary = self._summarise(rows)
-        if not summary.moments.is_finite():
-            raise ValueError(explain_nonfinite(rows.X, self._names()))
-        if not is_dask(rows.X):
-            check_no_underflow(rows.X, summary.moments.covariance().trace())
-        return self._solve(rows, summary)
-
-    def _fit_sharing(
-        self,
-        read: dict[Hashable, Any],
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any,
-        sample_weight: Any,
-    ) -> Self:
-        self._check_parameters()
-        rows = self._validate(X, y, sensitive_features, sample_weight)
-        key = (
-            *(self._choose_solver(*rows.X.shape), bool(self.n_unfair), rows.strata),
-            *(self.criterion, self.combine_attributes, self.missing_groups),
-        )
-        if key not in read:
-            summary = self._summarise(rows)
-            if not summary.moments.is_finite():
-                raise ValueError(explain_nonfinite(rows.X, self._names()))
-            check_no_underflow(rows.X, summary.moments.covariance().trace())
-            read[key] = summary
-        return self._solve(rows, read[key])
+    @property
+    def _resolution(self) -> Resolution:  # type: ignore[override]
+        return "cells" if self.n_unfair else "pooled"
 
     def _check_parameters(self) -> None:
-        check_n_components(self.n_components)
         check_choice("difference", self.difference, ("second_moment", "covariance"))
         check_choice("solver", self.solver, ("auto", "dense", "lanczos", "gram"))
-        check_group_handling(self)
-        strength: Any = self.strength
-        if not isinstance(strength, int | float | np.number) or not 0 <= strength <= 1:
-            raise ValueError(f"strength must be in [0, 1]; got {self.strength!r}.")
+        check_share("strength", self.strength)
         check_n_unfair(self.n_unfair)
 
-    def _summarise(self, rows: CheckedRows) -> Summary:
-        n, d = rows.X.shape
-        solver = self._choose_solver(n, d)
-        unlike = unlike_columns(rows.X, self._names()) if solver == "gram" else ""
+    def _shared_key(self, rows: CheckedRows | PartitionedRows) -> Hashable:
+        return (super()._shared_key(rows), self._choose_solver(rows), self._resolution)
+
+    def _summarize(self, rows: CheckedRows | PartitionedRows) -> SummarizedRows:
+        solver = self._choose_solver(rows)
+        if isinstance(rows, PartitionedRows):
+            if solver != "lanczos" or rows.n_features <= FORMED_UP_TO:
+                return replace(super()._summarize(rows), solver=solver)
+            tally, read_again = DistributedRows.over(rows)
+            counted, facts = self._check_tally(rows, tally)
+            return self._checked(counted, SummarizedRows(facts, read_again, solver=solver))
+        X, coordinates = rows.X, Coordinates()
+        n, d = X.shape
+        unlike = unlike_columns(X, self._names()) if solver == "gram" else ""
         if unlike and self.solver == "gram":
             raise ValueError(f"solver='gram' rotates the rows, but {unlike}")
         if unlike:  # rotated rows are rounded by a share of their length
-            solver = "lanczos" if d > _MOMENTS_UP_TO else "dense"
-        arguments = (rows.groups, rows.sample_weight)
-        resolution: Literal["cells", "pooled"] = "cells" if self.n_unfair else "pooled"
+            solver = "lanczos" if d > FORMED_UP_TO else "dense"
         if solver == "gram":
-            coordinates, basis, origin = row_space(rows.X)
-            moments = GroupMoments.from_rows(
-                coordinates, *arguments, stratum=rows.stratum, resolution=resolution
-            )
-            return Summary(moments, solver, "dense", basis, origin)
-        if solver == "lanczos" and d > min(n, _MOMENTS_UP_TO):
-            by_rows = GroupRows.from_rows(rows.X, *arguments, stratum=rows.stratum)
-            return Summary(by_rows, solver, "lanczos", None, np.zeros(d))
-        moments = GroupMoments.from_rows(
-            rows.X, *arguments, stratum=rows.stratum, resolution=resolution
-        )
-        return Summary(
-            moments, solver, "lanczos" if solver == "lanczos" else "dense", None, np.zeros(d)
-        )
-
-    def _summarise_cluster(
-        self, partitions: PartitionedRows, meta: Any
-    ) -> tuple[CheckedRows, Summary]:
-        """One pass for exact moments; where they would be too large, rows are read as iterated."""
-        d = partitions.rules.n_features
-        solver = self._choose_solver(_MANY, d)
-        moments: GroupMoments | DistributedRows
-        if solver == "lanczos" and d > _MOMENTS_UP_TO:
-            tally, moments = DistributedRows.over(partitions)
+            X, coordinates = row_space(X)
+        _, groups, weight, stratum = rows.arguments
+        moments: GroupSummary
+        if solver == "lanczos" and d > min(n, FORMED_UP_TO):
+            moments = GroupRows.from_rows(X, groups, weight, stratum=stratum)
         else:
-            empty = GroupMoments.empty(d, resolution="cells" if self.n_unfair else "pooled")
-            tally, moments = partitions.summarise(empty)
-        method: Literal["dense", "lanczos"] = "lanczos" if solver == "lanczos" else "dense"
-        rows = counted_rows(self, partitions, meta, tally)
-        return rows, Summary(moments, solver, method, None, np.zeros(d))
+            moments = GroupMoments.from_rows(
+                X, groups, weight, stratum=stratum, resolution=self._resolution
+            )
+        facts = RowFacts.of(rows)
+        return self._checked(rows, SummarizedRows(facts, moments, coordinates, solver=solver))
 
-    def _choose_solver(self, n: int, d: int) -> str:
+    def _choose_solver(self, rows: CheckedRows | PartitionedRows) -> str:
         """By shape: what is small enough is decomposed, the rest iterated on."""
+        partitioned = isinstance(rows, PartitionedRows)
+        n, d = (_MANY, rows.n_features) if isinstance(rows, PartitionedRows) else rows.X.shape
         if self.solver == "gram" and n > d:
             raise ValueError(
                 "solver='gram' is for wide data (n_samples <= n_features) in memory; X has "
-                + ("its rows on a cluster." if n == _MANY else f"shape ({n}, {d}).")
+                + ("its rows on a cluster." if partitioned else f"shape ({n}, {d}).")
             )
         if self.solver != "auto":
             return self.solver
         if n < d and n <= ROTATED_UP_TO:
             return "gram"
+        if d > FORMED_UP_TO:
+            return "lanczos"
         k = check_n_components(self.n_components)
-        few = isinstance(k, int) and k < min(n, d) // 8
-        return "lanczos" if d > _MOMENTS_UP_TO or (few and d > _DENSE_UP_TO) else "dense"
+        return eigen_method(k, min(n, d), d, dense_up_to=DENSE_UP_TO)
 
-    def _solve(self, rows: CheckedRows, summary: Summary) -> Self:
-        moments = summary.moments
+    def _solve(self, seen: SummarizedRows) -> dict[str, Any]:
         rng = as_generator(self.random_state)
-        contrasts = one_versus_rest(
-            moments,
-            rows.groups.names,
-            stratum=None if rows.stratum is None else rows.stratum.name,
-            strata=rows.strata,
-        )
+        contrasts = self._contrasts(seen)
         counts = unfair_per_contrast(self.n_unfair, contrasts)
         directions = [
-            summary.differences(contrast, m, self.difference, rng)
+            self._differences(seen, contrast, m, rng)
             for contrast, m in zip(contrasts, counts, strict=True)
             if m
         ]
-        unfair = span_of_directions(moments, contrasts if self.match_mean else (), directions)
-        return self._keep(rows, summary, unfair, strength=float(self.strength), rng=rng)
+        unfair = span_of_directions(seen.moments, contrasts if self.match_mean else (), directions)
+        fitted = self._remove(seen, unfair, strength=float(self.strength), rng=rng)
+        return {**fitted, "solver_": seen.solver}
 
+    def _differences(
+        self, seen: SummarizedRows, contrast: Contrast, m: int, rng: np.random.Generator
+    ) -> Floats:
+        """Return m directions in which groups differ, (n_coordinates, ≤ m).
 
-def check_n_unfair(n_unfair: Any) -> None:
-    """Raise ValueError unless `n_unfair` is a count, or counts by attribute."""
-    for m in n_unfair.values() if isinstance(n_unfair, Mapping) else [n_unfair]:
-        if not is_count(m) or m < 0:
-            raise ValueError(f"n_unfair must be a whole number of at least 0; got {m!r}.")
-
-
-def unfair_per_attribute(n_unfair: int | Mapping[str, int], names: Iterable[str]) -> dict[str, int]:
-    """Return m for each attribute.
-
-    Raises
-    ------
-    ValueError
-        If `n_unfair` names an attribute that does not exist.
-    """
-    names = sorted(set(names))
-    if not isinstance(n_unfair, Mapping):
-        return dict.fromkeys(names, int(n_unfair))
-    unknown = sorted(set(n_unfair) - set(names))
-    if unknown:
-        raise ValueError(f"n_unfair names unknown attributes {unknown}; there are {names}.")
-    return {name: int(n_unfair.get(name, 0)) for name in names}
-
-
-def unfair_per_contrast(
-    n_unfair: int | Mapping[str, int], contrasts: Sequence[Contrast]
-) -> list[int]:
-    """Return m for each comparison; see `unfair_per_attribute`."""
-    counts = unfair_per_attribute(n_unfair, (c.attribute for c in contrasts))
-    return [counts[c.attribute] for c in contrasts]
+        They are read off an earlier answer for more, where one setting of several had it.
+        """
+        masks = (contrast.inside, contrast.outside, contrast.reference)
+        key = (self.difference, *(mask.tobytes() for mask in masks))
+        if key not in seen.known or seen.known[key][0] < m:
+            found = difference_eigenvectors(
+                seen.moments, contrast, m, self.difference, seen.method, rng
+            )
+            seen.known[key] = (m, found)
+        directions: Floats = seen.known[key][1][:, :m]
+        return directions

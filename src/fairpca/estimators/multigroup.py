@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-import numpy as np
-
-from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_optimal
+from fairpca.data.choices import check_choice
+from fairpca.estimators.families.balanced import Answer, BalancedProjection, warn_unless_optimal
 from fairpca.estimators.families.summarized import TooManyGroupsError
-from fairpca.estimators.parameters import check_choice, check_n_components, check_tolerance
+from fairpca.estimators.parameters import check_tolerance
 from fairpca.solvers.balance.multigroup import VectorSolver, exact_vector, multigroup_vectors
-from fairpca.solvers.balance.published_multigroup import (
+from fairpca.solvers.balance.published import (
     brent_vector,
     frank_wolfe_vector,
     sdp_vector,
 )
-from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
 
 __all__ = ["MultigroupPCA"]
@@ -27,21 +25,13 @@ _SOLVERS: dict[str, VectorSolver] = {
     "frank_wolfe": frank_wolfe_vector,
     "sdp": sdp_vector,
 }
-_BY_COMPONENT = (
-    "components_",
-    "explained_variance_",
-    "explained_variance_ratio_",
-    "group_weights_",
-    "incremental_losses_",
-    "duality_gap_",
-    "certified_",
-)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MultigroupPCA(BalancedProjection):
     r"""Components that describe no group worse than they must, each for all groups at once.
 
-    Component r minimises, over unit vectors orthogonal to the earlier ones, the largest of the
+    Component r minimizes, over unit vectors orthogonal to the earlier ones, the largest of the
     groups' losses
 
     .. math:: h_i(v) = \sigma_1^2(A_i) - \lVert A_i v\rVert^2,
@@ -70,7 +60,7 @@ class MultigroupPCA(BalancedProjection):
     solver : {"auto", "brent", "frank_wolfe", "sdp"}, default="auto"
         "auto" is this library's solver. The others are the paper's, for comparison: root finding on
         the dual (two groups; wrong where eigenvalues cross), 100 Frank–Wolfe steps, and a
-        semidefinite programme (needs ``pip install "fairpca[convex]"``).
+        semidefinite program (needs ``pip install "fairpca[convex]"``).
     tol : float, default=1e-9
         A component counts as certified when its duality gap is at most `tol` times the largest
         :math:`\sigma_1^2` among the groups.
@@ -141,55 +131,16 @@ class MultigroupPCA(BalancedProjection):
     (True, True)
     """
 
-    _nested = True
+    _nested: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        center: bool = True,
-        solver: Literal["auto", "brent", "frank_wolfe", "sdp"] = "auto",
-        tol: float = 1e-9,
-        combine_attributes: Literal["separate", "intersection"] = "separate",
-        missing_groups: Literal["error", "unlabelled"] = "error",
-    ) -> None:
-        self.n_components = n_components
-        self.center = center
-        self.solver = solver
-        self.tol = tol
-        self.combine_attributes = combine_attributes
-        self.missing_groups = missing_groups
-
-    def _fit_sharing(
-        self,
-        read: dict[Hashable, Any],
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any,
-        sample_weight: Any,
-    ) -> Self:
-        key = repr(sorted((self.get_params() | {"n_components": None}).items()))
-        larger, k = read.get(key), check_n_components(self.n_components)
-        if larger is not None and isinstance(k, int) and k <= larger.n_components_:
-            return self._first_of(larger, k)
-        read[key] = self.fit(
-            X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
-        )
-        return self
-
-    def _first_of(self, larger: Self, k: int) -> Self:
-        """Take the first k components of a fit to the same rows: they are the fit with k."""
-        fitted = {n: v for n, v in vars(larger).items() if n.endswith("_") or n == "_summary"}
-        cut = {name: fitted[name][:k].copy() for name in _BY_COMPONENT}
-        self.__dict__.update({**fitted, **cut, "n_components_": k})
-        return self
+    solver: Literal["auto", "brent", "frank_wolfe", "sdp"] = "auto"
+    tol: float = 1e-9
 
     def _check_parameters(self) -> None:
         check_choice("solver", self.solver, tuple(_SOLVERS))
         check_tolerance(self.tol)
 
-    def _components(self, problem: GroupGrams, n_components: int) -> Floats:
+    def _components(self, problem: GroupGrams, n_components: int) -> Answer:
         if self.solver == "brent" and len(problem.grams) > 2:
             raise TooManyGroupsError(
                 f"solver='brent' is for two groups; there are {len(problem.grams)}. Use 'auto'."
@@ -198,9 +149,10 @@ class MultigroupPCA(BalancedProjection):
             problem.grams, n_components, _SOLVERS[self.solver], tol=self.tol
         )
         warn_unless_optimal(self, self.solver, result)
-        self.group_weights_ = np.asarray(result.certificate["group_weights"])
-        self.incremental_losses_ = np.asarray(result.certificate["incremental_losses"])
-        self.duality_gap_ = np.asarray(result.certificate["duality_gap"])
-        self.certified_ = np.asarray(result.certificate["certified"], dtype=bool)
-        self.n_iter_ = result.n_iter
-        return result.components
+        return result.components, {
+            "group_weights_": result.certificate.group_weights,
+            "incremental_losses_": result.certificate.group_losses,
+            "duality_gap_": result.certificate.duality_gap,
+            "certified_": result.certificate.certified,
+            "n_iter_": result.n_iter,
+        }

@@ -6,25 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from fairpca.data.criterion import CRITERIA
+from fairpca.data.choices import check_choice
 
 __all__ = [
-    "CRITERIA",
-    "check_choice",
     "check_columns_suffice",
     "check_group_handling",
     "check_n_components",
     "check_positive",
     "check_positive_count",
+    "check_share",
     "check_tolerance",
     "is_count",
 ]
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise ValueError unless `value` is one of `choices`."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
 
 
 def is_count(value: Any) -> bool:
@@ -33,13 +26,7 @@ def is_count(value: Any) -> bool:
 
 
 def check_n_components(value: Any) -> int | float | None:
-    """Return `n_components` as an int, a share in (0, 1), or None.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
+    """Return `n_components` as an int, a share in (0, 1), or None, or raise ValueError."""
     if value is None:
         return None
     if is_count(value) and value >= 1:
@@ -61,6 +48,13 @@ def check_columns_suffice(n_components: Any, n_features: int) -> None:
         )
 
 
+def check_share(name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is a number in [0, 1]."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not 0 <= value <= 1:
+        raise ValueError(f"{name} must be in [0, 1]; got {value!r}.")
+
+
 def check_tolerance(tol: Any, name: str = "tol") -> None:
     """Raise ValueError unless `tol` is a positive number."""
     if not _is_positive(tol):
@@ -78,10 +72,10 @@ def _is_positive(value: Any) -> bool:
     return number and bool(value > 0)
 
 
-def check_positive_count(name: str, value: Any) -> None:
-    """Raise ValueError unless `value` is a whole number of at least 1."""
-    if not is_count(value) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+def check_positive_count(name: str, value: Any, *, least: int = 1) -> None:
+    """Raise ValueError unless `value` is a whole number of at least 1, or another number."""
+    if not is_count(value) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
 
 
 def check_group_handling(estimator: Any) -> None:

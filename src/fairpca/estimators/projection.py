@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 
+from fairpca.data.checked_rows import numeric_matrix
 from fairpca.data.dask_input import dask_module, is_dask_frame
-from fairpca.data.matrix import as_matrix, explain_nonfinite
+from fairpca.data.matrix import explain_nonfinite
 
 __all__ = ["AffineMap", "RowMap"]
 
@@ -23,12 +23,7 @@ _BLOCK_BYTES = 8 * 2**20
 class RowMap(ABC):
     """A map of rows that is the same for each row, wherever they lie.
 
-    Parameters
-    ----------
-    names_in, names_out : sequence of str or None
-        Columns, where they have names.
-    user : str
-        The estimator, for messages.
+    `names_in` and `names_out` are the columns, where they have names; `user` is the estimator.
     """
 
     names_in: list[str] | None
@@ -45,17 +40,9 @@ class RowMap(ABC):
         """Map the rows of a checked array, in blocks; float32 in, float32 out."""
 
     def apply_lazily(self, X: Any) -> Any:
-        """Map a Dask array or frame without computing it; the result is of the same kind.
+        """Map a Dask array or frame without computing it, whose number of rows may be unknown.
 
-        Parameters
-        ----------
-        X : dask array or frame of shape (n_samples, n_in)
-            Rows; their number may be unknown.
-
-        Returns
-        -------
-        dask array or frame
-            Cut as X, with its index and divisions if it is a frame.
+        The result is of the same kind, cut as X, with its index and divisions if it is a frame.
         """
         node = dask_module().delayed(self, pure=True, traverse=False)
         n_out = self.n_out
@@ -76,17 +63,7 @@ class RowMap(ABC):
 
 @dataclass(frozen=True, eq=False)
 class AffineMap(RowMap):
-    """``x ↦ (x − before) @ matrix + after``.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_in, n_out)
-        The linear part.
-    before : ndarray of shape (n_in,) or None
-        Subtracted from rows.
-    after : ndarray of shape (n_out,) or None
-        Added to results.
-    """
+    """``x ↦ (x − before) @ matrix + after``; None for zero."""
 
     matrix: NDArray[Any]
     before: NDArray[Any] | None
@@ -98,13 +75,7 @@ class AffineMap(RowMap):
         return int(self.matrix.shape[1])
 
     def apply(self, X: Any) -> NDArray[Any]:
-        """Map the rows of a checked array, in blocks; float32 in, float32 out.
-
-        Raises
-        ------
-        ValueError
-            If X holds NaN or infinity.
-        """
+        """Map the rows of a checked array, in blocks; ValueError if it holds NaN or infinity."""
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         Z = np.empty((X.shape[0], self.matrix.shape[1]), dtype=dtype)
         matrix = np.asarray(self.matrix, dtype=np.float64)
@@ -127,14 +98,7 @@ def _result_type(dtype: Any) -> Any:
 
 
 def _map_block(rows: Any, row_map: RowMap) -> NDArray[Any]:
-    X = check_array(
-        as_matrix(rows, user=row_map.user, sparse=True),
-        accept_sparse="csr",
-        dtype="numeric",
-        ensure_all_finite=False,
-        ensure_min_samples=0,
-    )
-    return row_map.apply(X)
+    return row_map.apply(numeric_matrix(rows, row_map.user))
 
 
 def _map_frame(frame: Any, row_map: RowMap) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
@@ -9,11 +10,10 @@ from fairpca.data.dask_input import is_dask
 from fairpca.data.files.row_blocks import as_row_source
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.transaction import all_or_nothing
-from fairpca.estimators.families.cluster import fit_on_cluster
 from fairpca.estimators.families.stream_base import StreamEstimator
 from fairpca.estimators.families.stream_fit import fit_stream
-from fairpca.solvers.streaming.noisy_power import NoisyPower
 from fairpca.summaries.base import GroupSummary
+from fairpca.summaries.partitions import Tally
 
 __all__ = ["StreamingMomentMatchingPCA"]
 
@@ -225,8 +225,7 @@ class StreamingMomentMatchingPCA(StreamEstimator):
             As :class:`MomentMatchingPCA`.
         """
         if is_dask(X):
-            fit_on_cluster(self, X, y, sensitive_features, sample_weight)
-            return self
+            return self._fit_on_cluster(X, y, sensitive_features, sample_weight)
         source = as_row_source(
             X, sensitive_features=sensitive_features, y=y, sample_weight=sample_weight
         )
@@ -234,14 +233,21 @@ class StreamingMomentMatchingPCA(StreamEstimator):
             return fit_stream(self, source)
         self._reset()
         rows = self._validate(X, y, sensitive_features, sample_weight)
-        self._begin(rows, n_rows=rows.X.shape[0])
-        for number in range(self._passes(rows.X.shape[0])):
-            if number and not self._another_pass():
-                break
-            self._absorb(rows, whole=True)
-        if self._measuring_pass():
-            self._absorb(rows, whole=True)
-        return self._finish()
+        n_rows = int(rows.X.shape[0])
+        self._begin(rows, n_rows=n_rows)
+        return self._fit_in_passes(n_rows, lambda: self._absorb(rows, whole=True))
+
+    def _fit_on_cluster(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Self:
+        """Fit to a Dask collection: labels are read once, then the rows in one pass or more."""
+        self._reset()
+        partitions = self._validate_partitions(X, y, sensitive_features, sample_weight)
+        index = partitions.index_cells()
+        tally = functools.reduce(Tally.merge, (part.tally for part in index))
+        n_rows = self.n_samples_seen_ = tally.weighted_rows
+        self._begin(self._check_tally(partitions, tally)[0], n_rows=n_rows)
+        return self._fit_in_passes(
+            n_rows, lambda: self._stream.absorb_partitions(partitions, index)
+        )
 
     @all_or_nothing
     def partial_fit(
@@ -283,8 +289,8 @@ class StreamingMomentMatchingPCA(StreamEstimator):
                 "which reads it where it lies, or its blocks one by one: partial_fit(block."
                 "compute(), …) for block in X.blocks (of an array) or X.partitions (of a frame)."
             )
-        first = "_stream" not in self.__dict__
-        if first and "components_" in self.__dict__:
+        first = "_stream" not in vars(self)
+        if first and "components_" in vars(self):
             raise ValueError(
                 "this model was loaded from a file, which holds what transform needs and not the "
                 "sums of its rows: partial_fit cannot go on. Fit again, or resume a checkpoint."
@@ -299,38 +305,17 @@ class StreamingMomentMatchingPCA(StreamEstimator):
             self._absorb(rows)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Project rows onto the components; see :meth:`MomentMatchingPCA.transform`.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the rows so far are not enough; the message says what is missing.
-        """
-        self._check_ready()
-        return super().transform(X)
-
-    def inverse_transform(self, Z: Any) -> Any:
-        """Return the points that projected rows stand for; errors as `transform`."""
-        self._check_ready()
-        return super().inverse_transform(Z)
-
     def progress(self) -> str:
         """Say in words how far the fit has come, and what it waits for."""
-        if "_stream" not in self.__dict__:
-            return "ready" if "components_" in self.__dict__ else "no rows so far"
-        waits = self._waits_for()
-        seen = f"{self.n_samples_seen_:,} rows so far"
-        if isinstance(self._stream, NoisyPower):
-            return f"{seen}; {self._stream.progress()}"
-        return f"{seen}; {waits or 'ready'}"
+        if "_stream" in vars(self):
+            return self._progress()
+        return "ready" if "components_" in vars(self) else "no rows so far"
 
     def summary(self) -> GroupSummary:
         """Return the summary of all rows so far, for other moment-based methods.
 
         With "power" it holds first moments and column variances only.
         """
-        self._check_begun()
-        if isinstance(self._stream, NoisyPower):
-            return self._stream.first
+        if "_stream" not in vars(self):
+            self._check_ready()
         return self._stream.current()

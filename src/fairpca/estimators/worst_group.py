@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from fairpca.estimators.families.balanced import BalancedProjection, warn_unless_optimal
-from fairpca.estimators.parameters import check_choice, check_tolerance
-from fairpca.solvers.balance.published_fair_pca import multiplicative_weights_subspace, sdp_subspace
-from fairpca.solvers.balance.subspaces import leading_eigenpairs
+from fairpca.data.choices import check_choice
+from fairpca.estimators.families.balanced import Answer, BalancedProjection, warn_unless_optimal
+from fairpca.estimators.parameters import check_tolerance
+from fairpca.solvers.balance.published import multiplicative_weights_subspace, sdp_subspace
 from fairpca.solvers.balance.worst_group import WorstGroupLoss, worst_group_subspace
+from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
-from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
 
 __all__ = ["WorstGroupPCA"]
@@ -24,17 +25,18 @@ _SOLVERS: dict[str, Any] = {
 }
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class WorstGroupPCA(BalancedProjection):
     r"""The k-dimensional subspace with the smallest worst-group loss ("fair PCA").
 
-    Minimises over subspaces of dimension k the largest of the groups' losses per row,
+    Minimizes over subspaces of dimension k the largest of the groups' losses per row,
 
     .. math:: \frac{1}{n_i}\Bigl(c_i - \lVert A_i V\rVert_F^2\Bigr),
               \qquad c_i = \sum_{j\le k}\sigma_j^2(A_i)\ \text{(marginal)}
               \quad\text{or}\quad \lVert A_i\rVert_F^2\ \text{(reconstruction)},
 
     where the rows of :math:`A_i` are group i's rows about the mean of all rows. Two groups are
-    solved exactly by eigenvalue optimisation, also where eigenvalues coincide; more groups by the
+    solved exactly by eigenvalue optimization, also where eigenvalues coincide; more groups by the
     convex dual, with local refinement where the relaxation is not tight. The answer is never worse
     than plain PCA's subspace, and `duality_gap_` bounds its distance from the optimum.
 
@@ -49,14 +51,14 @@ class WorstGroupPCA(BalancedProjection):
     loss : {"marginal", "reconstruction", "variance", "nash"}, default="marginal"
         "marginal" is the excess over the group's own best subspace; "reconstruction" what is lost
         of the group; "variance" makes the smallest variance kept of any group as large as possible;
-        "nash" maximises the product of the groups' kept variances.
+        "nash" maximizes the product of the groups' kept variances.
     center : bool, default=True
         Take rows about the weighted mean of all rows, labelled or not. With False, Gram matrices
         are about zero and `mean_` is zero. Columns are never scaled: standardize them beforehand
         if their units should not matter.
     solver : {"auto", "sdp", "multiplicative_weights"}, default="auto"
         "auto" is this library's solver. The others are the published ones, for comparison: a
-        semidefinite programme with extreme-point rounding (needs
+        semidefinite program with extreme-point rounding (needs
         ``pip install "fairpca[convex]"``), and multiplicative weights. They know the losses
         "marginal" and "reconstruction".
     tol : float, default=1e-9
@@ -126,24 +128,9 @@ class WorstGroupPCA(BalancedProjection):
     (True, True)
     """
 
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        loss: WorstGroupLoss = "marginal",
-        center: bool = True,
-        solver: Literal["auto", "sdp", "multiplicative_weights"] = "auto",
-        tol: float = 1e-9,
-        combine_attributes: Literal["separate", "intersection"] = "separate",
-        missing_groups: Literal["error", "unlabelled"] = "error",
-    ) -> None:
-        self.n_components = n_components
-        self.loss = loss
-        self.center = center
-        self.solver = solver
-        self.tol = tol
-        self.combine_attributes = combine_attributes
-        self.missing_groups = missing_groups
+    loss: WorstGroupLoss = "marginal"
+    solver: Literal["auto", "sdp", "multiplicative_weights"] = "auto"
+    tol: float = 1e-9
 
     def _check_parameters(self) -> None:
         check_choice("loss", self.loss, get_args(WorstGroupLoss))
@@ -155,21 +142,22 @@ class WorstGroupPCA(BalancedProjection):
                 f"{self.loss!r}. Use solver='auto'."
             )
 
-    def _components(self, problem: GroupGrams, n_components: int) -> Floats:
+    def _components(self, problem: GroupGrams, n_components: int) -> Answer:
         if self.loss == "nash":
             _check_variance(problem)
-        moments = problem.grams / problem.weights[:, None, None]
+        moments = problem.moments
         known: dict[str, Any] = {"tol": self.tol}
         if self.solver == "auto":
             known["plain"] = leading_eigenpairs(np.sum(problem.grams, axis=0), n_components)[1]
         result: SolverResult[Any] = _SOLVERS[self.solver](moments, n_components, self.loss, **known)
         warn_unless_optimal(self, self.solver, result)
-        self.group_losses_ = np.asarray(result.certificate["group_losses"])
-        self.group_weights_ = np.asarray(result.certificate["group_weights"])
-        self.duality_gap_ = float(result.certificate["duality_gap"])
-        self.certified_ = bool(result.certificate["certified"])
-        self.n_iter_ = result.n_iter
-        return result.components
+        return result.components, {
+            "group_losses_": result.certificate.group_losses,
+            "group_weights_": result.certificate.group_weights,
+            "duality_gap_": float(result.certificate.duality_gap),
+            "certified_": bool(result.certificate.certified),
+            "n_iter_": result.n_iter,
+        }
 
 
 def _check_variance(problem: GroupGrams) -> None:

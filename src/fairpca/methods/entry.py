@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
-from fairpca.data.plain_output import giving_arrays
+from fairpca.data.array_library import giving_arrays
 
 __all__ = ["FIT_OPTIONS", "Aim", "Facts", "Method", "Trial", "once", "parse_setting", "several"]
 

@@ -1,9 +1,9 @@
 """Measures of a representation: what it keeps, what it gives away, what a classifier makes of it.
 
-Functions of arrays or frames and group labels; none needs an estimator of this package.
+Functions of arrays or frames and group labels; none needs an estimator of this package. May import
+`solvers`, `summaries` and `data`.
 """
 
-from fairpca.metrics._group_rates import GroupRates
 from fairpca.metrics.discrepancy import (
     GroupDiscrepancy,
     median_bandwidth,
@@ -12,13 +12,14 @@ from fairpca.metrics.discrepancy import (
 )
 from fairpca.metrics.downstream import (
     DownstreamResult,
+    GroupRates,
     downstream,
     downstream_published_train_on_test,
 )
-from fairpca.metrics.group_measure import GroupMeasure
 from fairpca.metrics.leakage import LeakageScore, attribute_leakage, linear_probe_unfairness
 from fairpca.metrics.permutation import PermutationTest, mmd_permutation_test
 from fairpca.metrics.reconstruction import (
+    GroupMeasure,
     extra_reconstruction_error,
     group_reconstruction_error,
     incremental_loss,

@@ -13,11 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairpca.data.groups import Label
-from fairpca.metrics._compared import ComparedRows, compared_rows
-from fairpca.metrics._inputs import checked_rows
+from fairpca.data.labels import Label
+from fairpca.metrics._inputs import ComparedRows, checked_rows, compared_rows
 from fairpca.solvers.distribution.bandwidth import median_distance_bandwidth, resolve_bandwidth
-from fairpca.solvers.distribution.mmd import group_mmd_squared
+from fairpca.solvers.distribution.value import group_mmd_squared
 
 __all__ = [
     "Bandwidth",
@@ -163,8 +162,14 @@ def mmd_squared_by_pair(
 def _discrepancies(
     part: ComparedRows, sigma: float, *, unbiased: bool
 ) -> Iterator[GroupDiscrepancy]:
-    if unbiased:
-        _check_no_single_row(part)
+    for attribute in part.groups.attributes if unbiased else ():
+        level, count = part.smallest_group(attribute)
+        if count < 2:
+            raise ValueError(
+                f"the unbiased MMD² needs two rows in every group, but group {level!r} of "
+                f"{attribute.name!r} has one{part.where}: use unbiased=False or leave that group "
+                "out."
+            )
     values = group_mmd_squared(part.rows, part.groups, sigma, weight=part.weight, unbiased=unbiased)
     for attribute, between in zip(part.groups.attributes, values, strict=True):
         for a, b in combinations(range(len(attribute.levels)), 2):
@@ -187,7 +192,7 @@ def median_bandwidth(Z: Any, *, max_pairs: int | None = None, random_state: Any 
     ----------
     Z : array-like or frame of shape (n_samples, n_components)
     max_pairs : int, optional
-        Where there are more pairs, estimate the median from so many pairs drawn at random with
+        Where there are more pairs, estimate the median from this many, drawn at random with
         replacement. The default uses all.
     random_state : int, Generator or None
         Draws those pairs.
@@ -206,15 +211,3 @@ def median_bandwidth(Z: Any, *, max_pairs: int | None = None, random_state: Any 
         raise ValueError(f"max_pairs must be at least 1, got {max_pairs}.")
     rng = np.random.default_rng(random_state)
     return median_distance_bandwidth(checked_rows(Z), max_pairs=max_pairs, rng=rng)
-
-
-def _check_no_single_row(part: ComparedRows) -> None:
-    where = "" if part.stratum is None else f" in stratum {part.stratum!r}"
-    for attribute in part.groups.attributes:
-        for level, count in zip(attribute.levels, attribute.counts, strict=True):
-            if count < 2:
-                raise ValueError(
-                    f"the unbiased MMD² needs two rows in every group, but group {level!r} of "
-                    f"{attribute.name!r} has one{where}: use unbiased=False or leave that group "
-                    "out."
-                )

@@ -19,17 +19,57 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from fairpca.data.groups import Label, sorted_labels
-from fairpca.data.plain_output import giving_arrays
-from fairpca.metrics._group_rates import GroupRates, group_rates, published_gaps
+from fairpca.data.array_library import giving_arrays
+from fairpca.data.groups import Attribute
+from fairpca.data.labels import Label, sorted_labels
+from fairpca.data.warn import warn_caller
 from fairpca.metrics._inputs import (
     check_same_names,
     checked_groups,
     checked_labels,
     checked_rows,
 )
+from fairpca.summaries.base import Floats
 
-__all__ = ["DownstreamResult", "downstream", "downstream_published_train_on_test"]
+__all__ = ["DownstreamResult", "GroupRates", "downstream", "downstream_published_train_on_test"]
+
+
+@dataclass(frozen=True)
+class GroupRates:
+    """Rates of one attribute's groups, in the order of `groups`, and their largest differences.
+
+    Parameters
+    ----------
+    attribute : str
+    groups : tuple of labels
+    counts : tuple of int
+        Rows per group.
+    selection_rates, true_positive_rates, false_positive_rates : tuple of float
+        In [0, 1]; NaN where the group has no such rows.
+    """
+
+    attribute: str
+    groups: tuple[Label, ...]
+    counts: tuple[int, ...]
+    selection_rates: tuple[float, ...]
+    true_positive_rates: tuple[float, ...]
+    false_positive_rates: tuple[float, ...]
+
+    @property
+    def selection_difference(self) -> float:
+        """Δ_DP: largest difference in selection rate."""
+        return _spread(self.selection_rates)
+
+    @property
+    def true_positive_difference(self) -> float:
+        """Δ_EOP: largest difference in true positive rate."""
+        return _spread(self.true_positive_rates)
+
+    @property
+    def odds_difference(self) -> float:
+        """Δ_EOD: the larger of the differences in true and in false positive rate."""
+        differences = [self.true_positive_difference, _spread(self.false_positive_rates)]
+        return float(np.max(differences))  # np.max keeps NaN
 
 
 @dataclass(frozen=True)
@@ -87,7 +127,7 @@ def downstream(
         The published ones: SVC(C=1, gamma=1), LinearSVC(C=1), MLP with hidden layers of 10 and 5;
         or logistic regression on standardized columns; or any scikit-learn classifier.
     pos_label : hashable, optional
-        The favourable class; the last of the sorted labels by default.
+        The favorable class; the last of the sorted labels by default.
     random_state : int or None
         Of the named classifiers.
 
@@ -132,7 +172,7 @@ def downstream(
     truth = labels_test == positive
     model = _model(classifier, random_state).fit(train, (labels_train == positive).astype(int))
     predicted = _predicted(model, test)
-    rates = group_rates(truth, predicted, groups)
+    rates = [_group_rates(truth, predicted, attribute) for attribute in groups.attributes]
     return DownstreamResult(
         accuracy=float(np.mean(predicted == truth)),
         demographic_parity_difference=_largest([r.selection_difference for r in rates]),
@@ -177,13 +217,14 @@ def downstream_published_train_on_test(
     positive = _positive_label(labels, labels, pos_label)
     truth = labels == positive
     predicted = _predicted(_model(classifier, random_state).fit(test, truth.astype(int)), test)
-    gaps = [published_gaps(truth, predicted, attribute) for attribute in groups.attributes]
+    gaps = [_published_gaps(truth, predicted, attribute) for attribute in groups.attributes]
+    rates = [_group_rates(truth, predicted, attribute) for attribute in groups.attributes]
     return DownstreamResult(
         accuracy=float(np.mean(predicted == truth)),
         demographic_parity_difference=_largest([dp for dp, _ in gaps]),
         equal_opportunity_difference=_largest([eop for _, eop in gaps]),
         equalized_odds_difference=_largest([max(gap) for gap in gaps]),
-        by_attribute={r.attribute: r for r in group_rates(truth, predicted, groups)},
+        by_attribute={r.attribute: r for r in rates},
         pos_label=positive,
         protocol="published: trained and evaluated on the test rows",
     )
@@ -217,8 +258,8 @@ def _model(classifier: Any, random_state: int | None) -> Any:
     return clone(classifier)
 
 
-def _predicted(model: Any, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which rows the model takes for positive; it was trained on the labels 0 and 1."""
+def _predicted(model: Any, rows: Floats) -> NDArray[np.bool_]:
+    """Return which rows a model that was trained on the labels 0 and 1 predicts to be 1."""
     values = np.asarray(model.predict(rows))
     if values.shape != (rows.shape[0],) or not np.isin(values, (0, 1)).all():
         raise ValueError(
@@ -245,5 +286,66 @@ def _positive_label(y_train: NDArray[Any], y_test: NDArray[Any], pos_label: Labe
 
 
 def _largest(values: list[float]) -> float:
-    """Return the largest value; NaN if any is NaN, which max() would depend on the order for."""
+    """Return the largest value; NaN if any is NaN (Python's max depends on their order)."""
     return float(np.max(values))
+
+
+def _published_gaps(
+    truth: NDArray[np.bool_], predicted: NDArray[np.bool_], attribute: Attribute
+) -> tuple[float, float]:
+    """Return max − min over groups of P(ŷ = 1 | s), and of P(ŷ = 1, y = 1 | s)."""
+    counts = attribute.counts
+    selected = np.bincount(attribute.codes[predicted], minlength=counts.size) / counts
+    correct = np.bincount(attribute.codes[predicted & truth], minlength=counts.size) / counts
+    return float(np.ptp(selected)), float(np.ptp(correct))
+
+
+def _group_rates(
+    truth: NDArray[np.bool_], predicted: NDArray[np.bool_], attribute: Attribute
+) -> GroupRates:
+    """Return the rates of one attribute's groups; warn where one is undefined."""
+    metrics = _fairlearn_metrics()
+    frame = metrics.MetricFrame(
+        metrics={
+            "selection": metrics.selection_rate,
+            "true positive": metrics.true_positive_rate,
+            "false positive": metrics.false_positive_rate,
+        },
+        y_true=truth.astype(int),
+        y_pred=predicted.astype(int),
+        sensitive_features=attribute.codes,
+    ).by_group.sort_index()
+    n_levels = len(attribute.levels)
+    true_rates = frame["true positive"].to_numpy(dtype=float, copy=True)
+    false_rates = frame["false positive"].to_numpy(dtype=float, copy=True)
+    # fairlearn counts 0/0 as 0, which would look like a rate.
+    for rates, rows, kind in (
+        (true_rates, truth, "positives: its true positive rate"),
+        (false_rates, ~truth, "negatives: its false positive rate"),
+    ):
+        for level in np.flatnonzero(np.bincount(attribute.codes[rows], minlength=n_levels) == 0):
+            rates[level] = np.nan
+            warn_caller(
+                f"group {attribute.levels[level]!r} of {attribute.name!r} has no {kind}, and the "
+                "differences that need it, are undefined (NaN)."
+            )
+    return GroupRates(
+        attribute.name,
+        attribute.levels,
+        tuple(attribute.counts.tolist()),
+        tuple(frame["selection"].to_numpy(dtype=float).tolist()),
+        tuple(true_rates.tolist()),
+        tuple(false_rates.tolist()),
+    )
+
+
+def _spread(rates: tuple[float, ...]) -> float:
+    return float(np.ptp(np.asarray(rates)))
+
+
+def _fairlearn_metrics() -> Any:
+    try:
+        import fairlearn.metrics
+    except ImportError as error:
+        raise ImportError('group rates need fairlearn: pip install "fairpca[fairness]".') from error
+    return fairlearn.metrics

@@ -1,16 +1,17 @@
-"""How well the group can be read back from a representation: held-out attacks, a linear probe.
+"""How well the group can be predicted from a representation: held-out classifiers, a linear probe.
 
-The p-value of an attack does not come from the folds' scores: of two folds each serves to train the
-classifier that is judged on the other, so their scores vary together. Instead the folds are gone
-through in order: a classifier trained on the first ones is judged on later ones, whose labels it
-has not seen. Where the group has nothing to do with the rows, every order of these labels is as
-likely, whatever the classifier: shuffling them shows how large the scores get by chance.
+The p-value of a classifier's score does not come from the folds' scores: of two folds, each trains
+the classifier that is scored on the other, so their scores vary together. Instead the folds are
+taken in order: a classifier trained on the first ones is scored on later ones, whose labels it has
+not seen. Where the group has nothing to do with the rows, every order of these labels is equally
+likely, whatever the classifier: shuffling them shows how large scores get by chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,26 +22,25 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
+from fairpca.data.array_library import giving_arrays
 from fairpca.data.groups import Attribute
-from fairpca.data.plain_output import giving_arrays
 from fairpca.data.warn import warn_caller
-from fairpca.metrics._attackers import (
-    attackers,
-    fewer_landmarks,
-    fit_attacker,
+from fairpca.metrics._inputs import ComparedRows, checked_groups, checked_rows, compared_rows
+from fairpca.metrics.group_classifiers import (
+    Classifiers,
+    held_out_scores,
     mean_areas,
     small_fit_threads,
+    unfitted_classifiers,
+    with_fewer_landmarks,
 )
-from fairpca.metrics._compared import ComparedRows, compared_rows
-from fairpca.metrics._inputs import checked_groups, checked_rows
+from fairpca.metrics.permutation import permutation_p_value
+from fairpca.summaries.base import Floats
 
 __all__ = ["LeakageScore", "attribute_leakage", "linear_probe_unfairness"]
 
-Floats = NDArray[np.float64]
-Split = tuple[NDArray[np.intp], NDArray[np.intp]]
-
 _SHUFFLED = 1 << 21
-"""Shuffled labels held at once."""
+"""Shuffled labels held at once. Larger: more memory."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def attribute_leakage(
     *,
     strata: Any = None,
     sample_weight: Any = None,
-    classifiers: Sequence[str] | Mapping[str, Any] = ("linear", "rbf", "boosted_trees"),
+    classifiers: Classifiers = ("linear", "rbf", "boosted_trees"),
     cv: int = 5,
     n_permutations: int = 499,
     random_state: int | None = None,
@@ -99,10 +99,10 @@ def attribute_leakage(
     ----------
     Z : array-like or frame of shape (n_samples, n_components)
     sensitive_features : array-like, Series or frame
-        One or several attributes with any number of levels; each is attacked by itself.
+        One or several attributes with any number of levels; each is predicted by itself.
     strata : array-like or Series of shape (n_samples,), optional
-        Attack the rows of each value by themselves, such as the label under equalized odds, and
-        average the scores over the values: what can be predicted beyond the stratum. For equal
+        Predict within the rows of each value, such as the label under equalized odds, and average
+        the scores over the values: what can be predicted beyond the stratum. For equal
         opportunity give the rows of positive label alone.
     sample_weight : array-like of shape (n_samples,), optional
         Non-negative weights, in training and in scores; rows of weight 0 do not take part. The
@@ -135,7 +135,7 @@ def attribute_leakage(
     No score proves that nothing leaks: a stronger classifier may find more.
 
     The p-value is that of a permutation test. A classifier trained on the first half of the folds
-    is judged on the others but the last, the one trained on all but the last on the last, and the
+    is scored on the others but the last, the one trained on all but the last on the last, and the
     mean of their areas under the ROC curve is compared with those for shuffled labels [1]_. This
     uses fewer rows than the cross-validation, so a small leakage may be real without being
     significant.
@@ -158,62 +158,31 @@ def attribute_leakage(
     parts = compared_rows(Z, sensitive_features, strata, sample_weight)
     seed = int(np.random.default_rng(random_state).integers(2**31 - 1))
     n_samples = sum(part.groups.n_samples for part in parts)
-    attackers(classifiers, seed, (1, 1))  # refuses unknown names before anything is computed
+    unfitted_classifiers(classifiers, seed, (1, 1))  # refuses unknown names before any work
     scores: dict[str, dict[str, LeakageScore]] = {}
     for r, attribute in enumerate(parts[0].groups.attributes):
         n_folds = min(_folds(part.groups.attributes[r], cv, part) for part in parts)
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-        attacks = [
-            _Attack(part, part.groups.attributes[r], list(folds.split(part.rows, codes)))
-            for part in parts
-            for codes in [part.groups.attributes[r].codes]
-        ]
-        models = attackers(classifiers, seed, min(attack.fewest for attack in attacks))
+        cases = []
+        for part in parts:
+            codes = part.groups.attributes[r].codes
+            cases.append(_Case(part, codes, list(folds.split(part.rows, codes))))
+        fewest = min(train.size for case in cases for train, _ in case.splits)
+        models = unfitted_classifiers(classifiers, seed, (fewest, parts[0].rows.shape[1]))
         with small_fit_threads(n_samples):
-            judged = {name: [a.judge(model) for a in attacks] for name, model in models.items()}
-            p_values = _p_values(models, attacks, judged, n_permutations, seed)
+            found = {
+                name: [case.cross_validated(model) for case in cases]
+                for name, model in models.items()
+            }
+            p_values = _p_values(models, cases, found, n_permutations, seed)
         counts = np.sum([part.groups.attributes[r].counts for part in parts], axis=0)
         scores[attribute.name] = {
-            name: _summary(of_parts, counts, p_values[name]) for name, of_parts in judged.items()
+            name: _summary(by_case, counts, p_values[name]) for name, by_case in found.items()
         }
     return scores
 
 
-@dataclass(frozen=True, eq=False)
-class _Attack:
-    """Rows of one stratum, the attribute to be predicted, and the folds."""
-
-    part: ComparedRows
-    attribute: Attribute
-    splits: list[Split]
-
-    @property
-    def fewest(self) -> tuple[int, int]:
-        """Rows of the smallest training set, and columns."""
-        return min(train.size for train, _ in self.splits), self.part.rows.shape[1]
-
-    def weight(self, rows: NDArray[np.intp]) -> Floats | None:
-        return None if self.part.weight is None else self.part.weight[rows]
-
-    def scores(self, model: Any, train: NDArray[np.intp], test: NDArray[np.intp]) -> Floats:
-        """Return probabilities of the groups on `test` after training on `train`."""
-        codes = self.attribute.codes[train]
-        fitted = fit_attacker(model, self.part.rows[train], codes, self.weight(train))
-        return np.asarray(fitted.predict_proba(self.part.rows[test]), dtype=np.float64)
-
-    def judge(self, model: Any) -> _Judged:
-        """Cross-validate a classifier."""
-        accuracies, areas, scores = [], [], np.empty((0, 0))
-        for train, test in self.splits:
-            scores, truth = self.scores(model, train, test), self.attribute.codes[test]
-            weight = self.weight(test)
-            named = np.argmax(scores, axis=1)
-            accuracies.append(balanced_accuracy_score(truth, named, sample_weight=weight))
-            areas.append(float(mean_areas(scores, truth, weight)))
-        return _Judged(np.array(accuracies), np.array(areas), scores)
-
-
-class _Judged(NamedTuple):
+class _FoldScores(NamedTuple):
     """Balanced accuracies and areas by fold, and the probabilities of the last fold's rows."""
 
     accuracies: Floats
@@ -221,10 +190,31 @@ class _Judged(NamedTuple):
     last: Floats
 
 
-def _summary(of_parts: Sequence[_Judged], counts: NDArray[np.intp], p_value: float) -> LeakageScore:
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """Rows of one stratum, the groups to be predicted, and the folds as (train, test)."""
+
+    part: ComparedRows
+    codes: NDArray[np.intp]
+    splits: list[tuple[NDArray[np.intp], NDArray[np.intp]]]
+
+    def cross_validated(self, model: Any) -> _FoldScores:
+        accuracies, areas, scores = [], [], np.empty((0, 0))
+        for train, test in self.splits:
+            scores = held_out_scores(model, self.part, self.codes, train, test)
+            truth, weight = self.codes[test], self.part.weights_of(test)
+            predicted = np.argmax(scores, axis=1)
+            accuracies.append(balanced_accuracy_score(truth, predicted, sample_weight=weight))
+            areas.append(float(mean_areas(scores, truth, weight)))
+        return _FoldScores(np.array(accuracies), np.array(areas), scores)
+
+
+def _summary(
+    by_case: Sequence[_FoldScores], counts: NDArray[np.intp], p_value: float
+) -> LeakageScore:
     """Average over strata, then over folds."""
-    accuracies = np.mean([judged.accuracies for judged in of_parts], axis=0)
-    areas = np.mean([judged.areas for judged in of_parts], axis=0)
+    accuracies = np.mean([found.accuracies for found in by_case], axis=0)
+    areas = np.mean([found.areas for found in by_case], axis=0)
     return LeakageScore(
         balanced_accuracy=float(np.mean(accuracies)),
         balanced_accuracy_sd=float(np.std(accuracies)),
@@ -240,8 +230,8 @@ def _summary(of_parts: Sequence[_Judged], counts: NDArray[np.intp], p_value: flo
 
 def _p_values(
     models: Mapping[str, Any],
-    attacks: Sequence[_Attack],
-    judged: Mapping[str, Sequence[_Judged]],
+    cases: Sequence[_Case],
+    found: Mapping[str, Sequence[_FoldScores]],
     n_permutations: int,
     seed: int,
 ) -> dict[str, float]:
@@ -250,54 +240,50 @@ def _p_values(
         return dict.fromkeys(models, float("nan"))
     rng = np.random.default_rng(seed)
     sums = {name: np.zeros(1 + n_permutations) for name in models}
-    for i, attack in enumerate(attacks):
-        folds = [test for _, test in attack.splits]
+    for i, case in enumerate(cases):
+        folds = [test for _, test in case.splits]
         half = len(folds) // 2
         if half < len(folds) - 1:
             train, test = np.concatenate(folds[:half]), np.concatenate(folds[half:-1])
             early = {
-                name: attack.scores(fewer_landmarks(model, train.size), train, test)
+                name: held_out_scores(
+                    with_fewer_landmarks(model, train.size), case.part, case.codes, train, test
+                )
                 for name, model in models.items()
             }
-            _add_areas(sums, attack, test, early, rng)
-        _add_areas(sums, attack, folds[-1], {name: j[i].last for name, j in judged.items()}, rng)
-    return {name: _p_value(values) for name, values in sums.items()}
+            _add_areas(sums, case, test, early, rng)
+        last = {name: by_case[i].last for name, by_case in found.items()}
+        _add_areas(sums, case, folds[-1], last, rng)
+    return {name: permutation_p_value(values, 1e-9) for name, values in sums.items()}
 
 
 def _add_areas(
     sums: Mapping[str, Floats],
-    attack: _Attack,
+    case: _Case,
     test: NDArray[np.intp],
     scores: Mapping[str, Floats],
     rng: np.random.Generator,
 ) -> None:
-    """Add what classifiers reach with the labels as they are, and shuffled, to their sums."""
-    codes, weight = attack.attribute.codes[test], attack.weight(test)
-    share = test.size / attack.part.groups.n_samples
+    """Add each classifier's area with the true labels, then with shuffled ones, to its sums."""
+    codes, weight = case.codes[test], case.part.weights_of(test)
+    share = test.size / case.part.groups.n_samples
     n = len(next(iter(sums.values())))
     batch = max(1, _SHUFFLED // test.size)
     for start in range(0, n, batch):
         order = np.tile(np.arange(test.size), (min(batch, n - start), 1))
-        shuffled = order[start == 0 :]  # the first row is the labels as they are
+        shuffled = order[start == 0 :]  # the first row has the true labels
         rng.permuted(shuffled, axis=1, out=shuffled)
         weights = None if weight is None else weight[order]
         for name, of_classifier in scores.items():
-            found = mean_areas(of_classifier, codes[order], weights)
-            sums[name][start : start + len(order)] += share * found
-
-
-def _p_value(statistics: Floats) -> float:
-    """p-value of the first statistic among the others; equal up to rounding counts as equal."""
-    at_least = np.count_nonzero(statistics[1:] >= statistics[0] - 1e-9)
-    return float((1 + at_least) / statistics.size)
+            areas = mean_areas(of_classifier, codes[order], weights)
+            sums[name][start : start + len(order)] += share * areas
 
 
 def _folds(attribute: Attribute, cv: int, part: ComparedRows) -> int:
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
         raise ValueError(f"cv must be an integer of at least 2, got {cv!r}.")
-    smallest = int(np.argmin(attribute.counts))
-    count, level = int(attribute.counts[smallest]), attribute.levels[smallest]
-    where = "" if part.stratum is None else f" in stratum {part.stratum!r}"
+    level, count = part.smallest_group(attribute)
+    where = part.where
     if count < 2:
         raise ValueError(
             f"group {level!r} of {attribute.name!r} has one row{where}, which cannot be both "
@@ -348,21 +334,14 @@ def linear_probe_unfairness(Z: Any, sensitive_features: Any) -> float:
     rows = checked_rows(Z)
     groups = checked_groups(sensitive_features, Z, rows.shape[0])
     return max(
-        _probe_gap(rows[(attribute.codes == a) | (attribute.codes == b)], codes)
+        _probe_gap(rows[chosen], attribute.codes[chosen] == b)
         for attribute in groups.attributes
-        for a, b, codes in _pairs(attribute)
+        for a, b in combinations(range(len(attribute.levels)), 2)
+        for chosen in [(attribute.codes == a) | (attribute.codes == b)]
     )
 
 
-def _pairs(attribute: Attribute) -> Iterator[tuple[int, int, NDArray[np.bool_]]]:
-    n_levels = len(attribute.levels)
-    for a in range(n_levels):
-        for b in range(a + 1, n_levels):
-            codes = attribute.codes[(attribute.codes == a) | (attribute.codes == b)]
-            yield a, b, codes == b
-
-
-def _probe_gap(rows: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
+def _probe_gap(rows: Floats, member: NDArray[np.bool_]) -> float:
     """Return the largest KS distance along the probe's directions."""
     scaled = giving_arrays(StandardScaler()).fit_transform(rows)
     probe = LogisticRegression(class_weight="balanced", max_iter=1000).fit(scaled, member)
@@ -373,7 +352,7 @@ def _probe_gap(rows: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
     )
 
 
-def _unlike_spreads(rows: NDArray[np.float64], member: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _unlike_spreads(rows: Floats, member: NDArray[np.bool_]) -> Floats:
     """Return, as columns, directions along which the groups' relative variances differ.
 
     Equal means leave a logistic probe without a direction, though a threshold may tell apart groups
@@ -383,7 +362,5 @@ def _unlike_spreads(rows: NDArray[np.float64], member: NDArray[np.bool_]) -> NDA
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(rows.T, ddof=0)))
     real = values > 1e-12 * max(values[-1], 1.0)  # columns are standardized
     whitened = vectors[:, real] / np.sqrt(values[real])
-    directions: NDArray[np.float64] = (
-        whitened @ np.linalg.eigh(whitened.T @ (inside - outside) @ whitened)[1]
-    )
+    directions: Floats = whitened @ np.linalg.eigh(whitened.T @ (inside - outside) @ whitened)[1]
     return directions

@@ -13,27 +13,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairpca.metrics._compared import ComparedRows, compared_rows
+from fairpca.metrics._inputs import ComparedRows, compared_rows
 from fairpca.metrics.discrepancy import Bandwidth
 from fairpca.solvers.distribution.bandwidth import resolve_bandwidth
-from fairpca.solvers.distribution.mmd import (
-    FEW_ROWS,
-    Precision,
-    contrasts,
-    group_mmd_squared,
-    quadratic_forms,
-)
+from fairpca.solvers.distribution.tiles import FEW_ROWS, Precision
+from fairpca.solvers.distribution.value import group_contrasts, group_mmd_squared, quadratic_forms
+from fairpca.summaries.base import Floats
 
-__all__ = ["PermutationTest", "mmd_permutation_test"]
+__all__ = ["PermutationTest", "mmd_permutation_test", "permutation_p_value"]
 
 WEIGHT_BYTES = 1 << 27
-"""Permutations are worked off in batches whose weights take at most so much memory."""
-
-SINGLE_ERROR = 5e-9
-"""Differences below this are ties where kernel values are float32 (their error is near 5e-10)."""
-DOUBLE_ERROR = 1e-14
+"""Memory of the weights of one batch of permutations, in bytes. Larger: fewer kernel passes."""
+SINGLE_ERROR, DOUBLE_ERROR = 5e-9, 1e-14
+"""MMD² differences that count as ties where kernel values are float32 (their error is near 5e-10)
+or float64. Larger: larger p-values."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +51,7 @@ class PermutationTest:
 
     statistic: float
     p_value: float
-    permutation_statistics: NDArray[np.float64]
+    permutation_statistics: Floats
     bandwidth: float
     n_samples: int
     by_attribute: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -137,12 +131,19 @@ def mmd_permutation_test(
     sigma = resolve_bandwidth(bandwidth, np.vstack([part.rows for part in parts]))
     most = max(part.groups.n_samples for part in parts)
     tolerance = SINGLE_ERROR if most > FEW_ROWS else DOUBLE_ERROR
-    again = copy.deepcopy(rng)
-    permuted = _permutation_statistics(parts, sigma, n_permutations, rng)
+    same_rng = copy.deepcopy(rng)
+
+    def statistics(rng: np.random.Generator, precision: Precision) -> Floats:
+        found = [
+            _permutation_statistics(part, sigma, n_permutations, rng, precision) for part in parts
+        ]
+        return np.asarray(np.sum(found, axis=0))
+
+    permuted = statistics(rng, "auto")
     if tolerance == SINGLE_ERROR and permuted.std(axis=1).min() < 200.0 * SINGLE_ERROR:
         # float32's noise would decide between permutations: the same ones again, in float64
         tolerance = DOUBLE_ERROR
-        permuted = _permutation_statistics(parts, sigma, n_permutations, again, "double")
+        permuted = statistics(same_rng, "double")
     attributes = parts[0].groups.attributes
     by_part = [group_mmd_squared(p.rows, p.groups, sigma, weight=p.weight) for p in parts]
     observed = [
@@ -151,42 +152,32 @@ def mmd_permutation_test(
     total = permuted.sum(axis=0)
     return PermutationTest(
         statistic=sum(observed),
-        p_value=_p_value(total, tolerance),
+        p_value=permutation_p_value(total, 1e-6 * abs(total[0]) + tolerance),
         permutation_statistics=total[1:],
         bandwidth=sigma,
         n_samples=sum(part.groups.n_samples for part in parts),
         by_attribute={
-            attribute.name: (value, _p_value(statistics, tolerance))
-            for attribute, value, statistics in zip(attributes, observed, permuted, strict=True)
+            attribute.name: (value, permutation_p_value(own, 1e-6 * abs(own[0]) + tolerance))
+            for attribute, value, own in zip(attributes, observed, permuted, strict=True)
         },
     )
 
 
 def _permutation_statistics(
-    parts: Sequence[ComparedRows],
-    sigma: float,
-    n_permutations: int,
-    rng: np.random.Generator,
-    precision: Precision = "auto",
-) -> NDArray[np.float64]:
-    """Statistics per attribute and permutation; column 0 is the data as they are."""
-    found = [_of_part(part, sigma, n_permutations, rng, precision) for part in parts]
-    statistics: NDArray[np.float64] = np.sum(found, axis=0)
-    return statistics
-
-
-def _of_part(
     part: ComparedRows,
     sigma: float,
     n_permutations: int,
     rng: np.random.Generator,
-    precision: Precision,
-) -> NDArray[np.float64]:
-    """Statistics of one stratum."""
+    precision: Precision = "auto",
+) -> Floats:
+    """Return one stratum's statistics, shape (n_attributes, 1 + n_permutations).
+
+    Column 0 is that of the labels as they are.
+    """
     rows, n_samples = part.rows, part.groups.n_samples
     weight = np.ones(n_samples) if part.weight is None else part.weight
     weights = [  # per attribute: (n_samples, n_levels − 1), one column a contrast
-        (contrasts(len(a.levels)) / np.bincount(a.codes, weight)[None, :])[:, a.codes].T
+        (group_contrasts(len(a.levels)) / np.bincount(a.codes, weight)[None, :])[:, a.codes].T
         * weight[:, None]
         for a in part.groups.attributes
     ]
@@ -208,17 +199,16 @@ def _of_part(
     return np.maximum(statistics, 0.0)
 
 
-def _p_value(statistics: NDArray[np.float64], tolerance: float) -> float:
-    """p-value of the first statistic among the others; equal up to rounding counts as equal."""
-    observed, permuted = statistics[0], statistics[1:]
-    at_least = np.count_nonzero(permuted >= observed - 1e-6 * abs(observed) - tolerance)
-    return float((1 + at_least) / (1 + permuted.size))
+def permutation_p_value(statistics: Floats, tolerance: float) -> float:
+    """Return the p-value of the first statistic among the others; near ties count as ties."""
+    at_least = np.count_nonzero(statistics[1:] >= statistics[0] - tolerance)
+    return float((1 + at_least) / statistics.size)
 
 
 def _subsample(
     parts: Sequence[ComparedRows], size: int, rng: np.random.Generator
 ) -> list[ComparedRows]:
-    """Return fewer rows: every cell of labels in proportion, and two of each at least."""
+    """Return fewer rows: of every combination of labels in proportion, but at least two."""
     cells = [part.groups.joint()[0] for part in parts]
     counts = [np.bincount(of_part) for of_part in cells]
     every = np.concatenate(counts)
@@ -229,7 +219,7 @@ def _subsample(
             f"groups, in every stratum) make {least.sum()}."
         )
     share = np.maximum(least, np.floor(size * every / every.sum()).astype(np.intp))
-    while share.sum() > size:  # what the minimum took, the largest cells give
+    while share.sum() > size:  # the minimum took too many: the largest cells give them back
         share[np.argmax(share)] -= 1
     taken = []
     shares = np.split(share, np.cumsum([len(of_part) for of_part in counts])[:-1])

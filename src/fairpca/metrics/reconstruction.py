@@ -1,35 +1,91 @@
 """How well components describe each group: reconstruction, marginal and incremental losses.
 
-A_i holds group i's rows about a common centre, V orthonormal columns. Every function takes any
+A_i holds group i's rows about a common center, V orthonormal columns. Every function takes any
 components with orthonormal rows, or a fitted PCA, scikit-learn's or this library's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from fairpca.data.masked import without_mask
 from fairpca.data.matrix import index_of, power_of_two
+from fairpca.data.row_values import checked_weights, without_mask
 from fairpca.data.warn import warn_caller
-from fairpca.data.weights import checked_weights
 from fairpca.metrics._inputs import checked_groups, checked_loadings, checked_rows
-from fairpca.metrics.group_measure import GroupMeasure
+from fairpca.summaries.base import Floats
 
 __all__ = [
+    "GroupMeasure",
     "extra_reconstruction_error",
     "group_reconstruction_error",
     "incremental_loss",
     "marginal_loss",
 ]
 
-Floats = NDArray[np.float64]
 Per = Literal["row", "group", "variance"]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMeasure(Mapping[Any, float]):
+    """One number per group, a read-only mapping from the group's label.
+
+    With several attributes the keys are (attribute, label) pairs.
+
+    Parameters
+    ----------
+    labels : tuple
+        Groups, in the order of `array`.
+    array : ndarray of shape (n_groups,)
+        Their numbers.
+    overall : float
+        The same measure over all rows as one group.
+    """
+
+    labels: tuple[Any, ...]
+    array: Floats
+    overall: float
+
+    def __getitem__(self, label: Any) -> float:
+        if label not in self.labels:
+            raise KeyError(label)
+        return float(self.array[self.labels.index(label)])
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.labels)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{k!r}: {v:.6g}" for k, v in self.items())
+        return f"GroupMeasure({{{inside}}}, overall={self.overall:.6g})"
+
+    @property
+    def worst(self) -> float:
+        """The largest group's number."""
+        return float(np.max(self.array))
+
+    @property
+    def worst_group(self) -> Any:
+        """Which group that is; the first of several."""
+        return self.labels[int(np.argmax(self.array))]
+
+    @property
+    def difference(self) -> float:
+        """Largest less smallest; 0 when all groups fare alike."""
+        return float(np.ptp(self.array))
+
+    @property
+    def ratio(self) -> float:
+        """Smallest over largest, in [0, 1] for losses; 1 when all fare alike (also at zero)."""
+        largest = float(np.max(self.array))
+        return float(np.min(self.array)) / largest if largest > 0 else 1.0
 
 
 def group_reconstruction_error(
@@ -46,13 +102,13 @@ def group_reconstruction_error(
     Parameters
     ----------
     X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-        Rows to judge; held-out ones too.
+        Rows to measure; held-out ones too.
     components : array-like of shape (n_components, n_features), or a fitted PCA
         Orthonormal rows; of a fitted object `components_` and `mean_` are used.
     sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)
         Each row's group, per attribute.
     mean : array-like of shape (n_features,), optional
-        The centre; by default the fitted object's, or the weighted mean of X.
+        The center; by default the fitted object's, or the weighted mean of X.
     sample_weight : array-like of shape (n_samples,), optional
         Non-negative; a row of weight w counts as w rows.
     per : {"row", "group", "variance"}
@@ -93,7 +149,7 @@ def marginal_loss(
 ) -> GroupMeasure:
     """Return each group's loss beyond its own best: Σ_{j≤k} σ_j²(A_i) − ‖A_iV‖²_F.
 
-    The group's best subspace is taken about the same centre as everything else.
+    The group's best subspace is taken about the same center as everything else.
 
     Parameters
     ----------
@@ -168,7 +224,7 @@ def extra_reconstruction_error(
     against : {"plain", "group"}
         Ordinary PCA of all rows of X, where a group may come out better (negative) or worse; or
         PCA of the group's rows alone, about their own mean. (`marginal_loss` compares with the
-        group's best subspace about the common centre.)
+        group's best subspace about the common center.)
 
     Returns
     -------
@@ -187,48 +243,70 @@ def extra_reconstruction_error(
     """
     if against not in ("plain", "group"):
         raise ValueError(f"against must be 'plain' or 'group'; got {against!r}.")
-    base = _lost_by_plain_pca if against == "plain" else _lost_by_own_pca
     arguments = (X, components, sensitive_features, None, sample_weight, per)
-    own, best = _measure(_lost, *arguments), _measure(base, *arguments)
+    own = _measure(_lost, *arguments)
+    if against == "plain":
+        best = _measure(_lost, *arguments, plain=True)
+    else:
+        best = _measure(_lost_by_own_pca, *arguments)
     return GroupMeasure(own.labels, own.array - best.array, own.overall - best.overall)
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """A group's rows, weighted, and what they are compared with."""
+    """Rows times the roots of their weights, about the center and in units of `scale`.
 
-    A: Floats  # (n_i, d): √w (x − centre)
-    root_weights: Floats  # (n_i,)
-    V: Floats  # (k, d)
-    everything: _Rows | None = None
+    A has shape (n, d), `weights` (n,), and the components V (k, d).
+    """
+
+    A: Floats
+    weights: Floats
+    V: Floats
+    scale: float
+
+    @classmethod
+    def read(cls, X: Any, components: Any, mean: Any, sample_weight: Any) -> _Rows:
+        """Check the arguments of the measures, except groups."""
+        rows = checked_rows(X, "X", sparse=True)
+        n, d = rows.shape
+        V = checked_loadings(getattr(components, "components_", components), n_features=d)
+        weights = np.ones(n)
+        if sample_weight is not None:
+            weights = checked_weights(sample_weight, n, index_of(X))
+        dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
+        chosen = getattr(components, "mean_", None) if mean is None else mean
+        centered = dense - _center(chosen, dense, weights)
+        largest = float(np.max(np.abs(centered), initial=0.0))
+        scale = power_of_two(largest)  # squares must neither overflow nor vanish
+        return cls((centered / scale) * np.sqrt(weights)[:, None], weights, V, scale)
+
+    def take(self, chosen: NDArray[np.bool_]) -> _Rows:
+        return replace(self, A=self.A[chosen], weights=self.weights[chosen])
 
     @property
-    def kept(self) -> Floats:
-        """‖A v_r‖² of every component, shape (k,)."""
-        along: Floats = np.einsum("nk,nk->k", self.A @ self.V.T, self.A @ self.V.T)
-        return along
+    def kept(self) -> float:
+        """‖AV‖²."""
+        scores = self.A @ self.V.T
+        return float(np.sum(np.einsum("nk,nk->k", scores, scores)))
 
     @property
-    def total(self) -> float:
-        return float(np.einsum("nd,nd->", self.A, self.A))
-
-
-Loss = Callable[[_Rows], float]
+    def gram(self) -> Floats:
+        """The smaller of AAᵀ and AᵀA."""
+        return self.A @ self.A.T if self.A.shape[0] < self.A.shape[1] else self.A.T @ self.A
 
 
 def _lost(rows: _Rows) -> float:
-    residual = rows.A - (rows.A @ rows.V.T) @ rows.V
-    return float(np.einsum("nd,nd->", residual, residual))
+    return _squares(rows.A - (rows.A @ rows.V.T) @ rows.V)
 
 
 def _excess(rows: _Rows) -> float:
-    return _largest(_smaller_gram(rows.A), len(rows.V)) - float(np.sum(rows.kept))
+    return _largest(rows.gram, len(rows.V)) - rows.kept
 
 
 def _summed_excess(rows: _Rows) -> float:
-    """Sum over components, by deflating the smaller of AAᵀ and AᵀA."""
-    total, by_rows = 0.0, rows.A.shape[0] < rows.A.shape[1]
-    gram = _smaller_gram(rows.A)
+    """Sum the excess over components, by deflating the Gram matrix."""
+    total, gram = 0.0, rows.gram
+    by_rows = rows.A.shape[0] < rows.A.shape[1]
     for v in rows.V:
         total += _largest(gram, 1)
         if by_rows:
@@ -237,78 +315,51 @@ def _summed_excess(rows: _Rows) -> float:
         else:
             gram = gram - np.outer(v, v @ gram)
             gram = gram - np.outer(gram @ v, v)
-    return total - float(np.sum(rows.kept))
-
-
-def _lost_by_plain_pca(rows: _Rows) -> float:
-    """Return ‖A − AVVᵀ‖² for the leading right singular vectors V of all rows."""
-    whole = rows.everything or rows
-    V = np.linalg.svd(whole.A, full_matrices=False)[2][: len(rows.V)]
-    return _lost(_Rows(rows.A, rows.root_weights, V))
+    return total - rows.kept
 
 
 def _lost_by_own_pca(rows: _Rows) -> float:
-    """Loss of the group's own PCA, about the group's own mean."""
-    unit = rows.root_weights / max(float(np.linalg.norm(rows.root_weights)), 1e-300)
-    own = rows.A - np.outer(unit, unit @ rows.A)
-    return float(np.einsum("nd,nd->", own, own)) - _largest(_smaller_gram(own), len(rows.V))
+    """Return the loss of the group's own PCA, about the group's own mean."""
+    roots = np.sqrt(rows.weights)
+    unit = roots / max(float(np.linalg.norm(roots)), 1e-300)
+    own = replace(rows, A=rows.A - np.outer(unit, unit @ rows.A))
+    return _squares(own.A) - _largest(own.gram, len(rows.V))
 
 
-def _smaller_gram(A: Floats) -> Floats:
-    return A @ A.T if A.shape[0] < A.shape[1] else A.T @ A
+def _squares(A: Floats) -> float:
+    return float(np.einsum("nd,nd->", A, A))
 
 
 def _largest(gram: Floats, k: int) -> float:
-    """Sum of the k largest eigenvalues of a positive semi-definite matrix."""
+    """Return the sum of the k largest eigenvalues of a positive semi-definite matrix."""
     return float(np.sum(np.maximum(np.linalg.eigvalsh(gram)[::-1][:k], 0.0)))
 
 
 def _measure(
-    loss: Loss,
+    loss: Callable[[_Rows], float],
     X: Any,
     components: Any,
     sensitive_features: Any,
     mean: Any,
     sample_weight: Any,
     per: str,
+    *,
+    plain: bool = False,
 ) -> GroupMeasure:
+    """Return a loss of each group; with `plain`, that of ordinary PCA of all rows."""
     if per not in get_args(Per):
         raise ValueError(f"per must be one of {', '.join(map(repr, get_args(Per)))}; got {per!r}.")
-    rows = checked_rows(X, "X", sparse=True)
-    n, d = rows.shape
-    V = checked_loadings(getattr(components, "components_", components))
-    if V.shape[1] != d:
-        raise ValueError(
-            f"components have {V.shape[1]} features, X has {d} columns: they must be the columns "
-            "the components were fitted on."
-        )
-    groups = checked_groups(sensitive_features, X, n)
-    weights = np.ones(n)
-    if sample_weight is not None:
-        weights = checked_weights(sample_weight, n, index_of(X))
-    dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
-    centred = dense - _centre(mean, components, dense, weights)
-    roots = np.sqrt(weights)
-    size = float(np.max(np.abs(centred), initial=0.0))  # squares must neither overflow nor vanish
-    scale = power_of_two(size)
-    everything = _Rows((centred / scale) * roots[:, None], roots, V)
-
-    def judged(chosen: NDArray[np.bool_]) -> float:
-        part = _Rows(everything.A[chosen], roots[chosen], V, everything)
-        weight = float(np.sum(weights[chosen]))
-        if not weight > 0:
-            return np.nan
-        unit = {"row": weight, "group": 1.0, "variance": part.total}[per]
-        share = loss(part) / unit if unit > 0 else 0.0
-        return share if per == "variance" else share * scale * scale
-
+    rows = _Rows.read(X, components, mean, sample_weight)
+    groups = checked_groups(sensitive_features, X, len(rows.A))
+    if plain:
+        rows = replace(rows, V=np.linalg.svd(rows.A, full_matrices=False)[2][: len(rows.V)])
     labels: list[Any] = []
     numbers = []
     for attribute in groups.attributes:
         for code, level in enumerate(attribute.levels):
             labels.append(level if len(groups.attributes) == 1 else (attribute.name, level))
-            numbers.append(judged(attribute.codes == code))
-    overall = judged(np.ones(n, dtype=bool))
+            numbers.append(_divided(loss, rows.take(attribute.codes == code), per))
+    overall = _divided(loss, rows, per)
     if np.isinf([overall, *numbers]).any():
         raise ValueError(
             "X varies by so much that squares overflow float64: rescale its columns, or take "
@@ -320,13 +371,22 @@ def _measure(
     return GroupMeasure(tuple(labels), np.array(numbers), overall)
 
 
-def _centre(mean: Any, components: Any, X: Floats, weights: Floats) -> Floats:
-    """Return the given centre, the fitted one, or the weighted mean; shape (d,)."""
-    chosen = getattr(components, "mean_", None) if mean is None else mean
-    if chosen is None:
+def _divided(loss: Callable[[_Rows], float], rows: _Rows, per: str) -> float:
+    """Return the loss of rows, divided as asked for; NaN without positive weight."""
+    weight = float(np.sum(rows.weights))
+    if not weight > 0:
+        return np.nan
+    divisor = {"row": weight, "group": 1.0, "variance": _squares(rows.A)}[per]
+    share = loss(rows) / divisor if divisor > 0 else 0.0
+    return share if per == "variance" else share * rows.scale * rows.scale
+
+
+def _center(mean: Any, X: Floats, weights: Floats) -> Floats:
+    """Return the given center, or the weighted mean, shape (d,)."""
+    if mean is None:
         total = float(np.sum(weights))
         return weights @ X / total if total > 0 else np.zeros(X.shape[1])
-    centre = np.asarray(without_mask(chosen, "mean"), dtype=np.float64).reshape(-1)
-    if centre.size != X.shape[1] or not np.all(np.isfinite(centre)):
+    center = np.asarray(without_mask(mean, "mean"), dtype=np.float64).reshape(-1)
+    if center.size != X.shape[1] or not np.all(np.isfinite(center)):
         raise ValueError(f"mean must be {X.shape[1]} finite numbers, one for each column of X.")
-    return centre
+    return center

@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
 from fairpca.data.matrix import power_of_two
 from fairpca.metrics._inputs import checked_loadings, checked_rows, weight_shares
+from fairpca.summaries.base import Floats
 
 __all__ = ["PafoGaps", "communalities", "explained_variance_ratio", "pafo_gaps"]
 
 BLOCK_ROWS = 1024
+"""Rows handled at once. Larger: more memory."""
 
 
 class PafoGaps(NamedTuple):
@@ -60,15 +61,12 @@ def explained_variance_ratio(X: Any, components: Any, *, sample_weight: Any = No
     0.8
     """
     rows = checked_rows(X, "X", sparse=True)
-    V = checked_loadings(components)
-    if V.shape[1] != rows.shape[1]:
-        raise ValueError(
-            f"components have {V.shape[1]} features, X has {rows.shape[1]} columns: they must "
-            "be the columns the components were fitted on."
-        )
+    V = checked_loadings(components, n_features=rows.shape[1])
     scale = float(abs(rows).max())  # squares must neither overflow nor vanish
     unit = power_of_two(scale)
-    shares = _shares(sample_weight, X, rows)
+    weights = weight_shares(sample_weight, X, rows.shape[0])
+    weights = np.ones(rows.shape[0]) if weights is None else weights
+    shares = weights / weights.sum()
     first = _dense(rows[:1]) / unit  # about a row, so that equal rows leave exactly nothing
     starts = range(0, rows.shape[0], BLOCK_ROWS)
     mean = np.zeros(rows.shape[1])
@@ -85,21 +83,12 @@ def explained_variance_ratio(X: Any, components: Any, *, sample_weight: Any = No
     return min(kept / total, 1.0) if total > 0.0 else 0.0
 
 
-def _dense(rows: Any) -> NDArray[np.float64]:
+def _dense(rows: Any) -> Floats:
     dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
     return np.asarray(dense, dtype=np.float64)
 
 
-def _shares(sample_weight: Any, X: Any, rows: Any) -> NDArray[np.float64]:
-    """Return each row's share of the weight, which is 1/n without weights."""
-    weights = weight_shares(sample_weight, X, rows.shape[0])
-    if weights is None:
-        return np.full(rows.shape[0], 1.0 / rows.shape[0])
-    shares: NDArray[np.float64] = weights / weights.sum()
-    return shares
-
-
-def communalities(components: Any) -> NDArray[np.float64]:
+def communalities(components: Any) -> Floats:
     """Return each feature's communality, the sum of its squared loadings: the diagonal of V Vᵀ.
 
     Parameters
@@ -119,7 +108,7 @@ def communalities(components: Any) -> NDArray[np.float64]:
     array([0.36, 0.64, 0.  ])
     """
     V = checked_loadings(components)
-    sums: NDArray[np.float64] = np.einsum("kj,kj->j", V, V)
+    sums: Floats = np.einsum("kj,kj->j", V, V)
     return sums
 
 
@@ -168,17 +157,16 @@ def pafo_gaps(components: Any, unfair_subspace: Any, covariance: Any, optimum: A
             f"components {V.shape}, unfair_subspace {U.shape} and covariance {S.shape} do not fit: "
             "give (n_components, n_features), (n_unfair, n_features), (n_features, n_features)."
         )
-    best = float(optimum) if np.ndim(optimum) == 0 else _kept(_optimum(optimum, V.shape), S)
+    if np.ndim(optimum) == 0:
+        best = float(optimum)
+    else:
+        best_V = checked_loadings(optimum, "optimum")
+        if best_V.shape != V.shape:
+            raise ValueError(f"optimum has shape {best_V.shape}, components have {V.shape}.")
+        best = _kept(best_V, S)
     fairness = float(np.linalg.norm(U @ V.T, ord=2)) if U.size else 0.0
     return PafoGaps(best - _kept(V, S), fairness)
 
 
-def _optimum(optimum: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    best = checked_loadings(optimum, "optimum")
-    if best.shape != shape:
-        raise ValueError(f"optimum has shape {best.shape}, components have {shape}.")
-    return best
-
-
-def _kept(V: NDArray[np.float64], covariance: NDArray[np.float64]) -> float:
+def _kept(V: Floats, covariance: Floats) -> float:
     return float(np.einsum("kj,kj->", V @ covariance, V))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
+from fairpca.estimators.same_rows import SameRows
 from fairpca.model_selection.candidates import Step, by_preprocessing
 from fairpca.model_selection.held_out import FoldMeasures, Judging
 from fairpca.model_selection.sample import Rows, Sample
@@ -94,12 +95,12 @@ def _judge_fold(task: _FoldTask, sample: Sample, how: Judging) -> list[Outcome]:
             return list(outcomes.values())
     inner = replace(train, X=X_train), replace(test, X=X_test)
     measures = FoldMeasures(how, sample.groups, *inner, test)
-    read: dict[Hashable, Any] = {}
+    rows = SameRows(inner[0].X, train.y, **train.metadata(how.final_takes))
     for step in sorted(task.last_steps, key=_most_first):
         outcome = outcomes[step.setting]
         outcome.warned += warned
         with _collected(outcome.warned):
-            _judge(outcome, front, step, measures, read)
+            _judge(outcome, front, step, rows, measures)
     return list(outcomes.values())
 
 
@@ -107,13 +108,13 @@ def _judge(
     outcome: Outcome,
     front: Pipeline | None,
     step: Step,
+    rows: SameRows,
     measures: FoldMeasures,
-    read: dict[Hashable, Any],
 ) -> None:
     """Fit one setting after the fitted steps in front, and measure it."""
     start = time.perf_counter()
     try:
-        model = _fit(step.model, measures.train, measures.how.final_takes, read)
+        model = rows.fit(clone(step.model))
         outcome.fit_seconds = time.perf_counter() - start
         whole = model if front is None else Pipeline([*front.steps, (step.name, model)])
         outcome.kept = measures.kept(whole, model)
@@ -123,17 +124,6 @@ def _judge(
     start = time.perf_counter()
     outcome.terms, outcome.unmeasured = measures.unfairness(whole, model, outcome.kept)
     outcome.score_seconds = time.perf_counter() - start
-
-
-def _fit(model: Any, train: Sample, takes: frozenset[str], read: dict[Hashable, Any]) -> Any:
-    """Fit the last step; settings of one method share what they read off the rows."""
-    model = clone(model)
-    metadata = train.metadata(takes)
-    if hasattr(model, "_fit_sharing"):
-        shared = {"sensitive_features": None, "sample_weight": None, **metadata}
-        of_class = read.setdefault(type(model).__qualname__, {})
-        return model._fit_sharing(of_class, train.X, train.y, **shared)
-    return model.fit(train.X, train.y, **metadata)
 
 
 def _most_first(step: Step) -> tuple[float, ...]:

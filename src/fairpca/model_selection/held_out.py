@@ -12,10 +12,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from fairpca.data.criterion import CRITERIA
-from fairpca.data.groups import Attribute, Groups, label_key
-from fairpca.data.labels import object_array
-from fairpca.data.plain_output import giving_arrays
+from fairpca.data.array_library import giving_arrays
+from fairpca.data.choices import CRITERIA
+from fairpca.data.groups import Attribute, Groups
+from fairpca.data.labels import label_key, object_array
 from fairpca.data.sampling import compared_sample
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.metrics import explained_variance_ratio

@@ -15,11 +15,11 @@ from sklearn.utils.validation import _num_samples
 
 from fairpca.data.dask_input import is_dask
 from fairpca.data.frames import without_stored_index
-from fairpca.data.groups import Groups, align_to_index, encode_groups, level_array
-from fairpca.data.masked import without_mask
+from fairpca.data.groups import Groups, align_features, encode_groups
+from fairpca.data.labels import level_array
 from fairpca.data.matrix import index_of
 from fairpca.data.sampling import group_folds
-from fairpca.data.weights import checked_weights
+from fairpca.data.row_values import align_to_index, checked_weights, without_mask
 from fairpca.estimators.parameters import is_count
 
 __all__ = ["Floats", "Rows", "Sample", "gather_sample", "split_rows", "take_rows"]
@@ -90,13 +90,7 @@ def gather_sample(
         missing=getattr(final, "missing_groups", "error"),
         combine=getattr(final, "combine_attributes", "separate"),
     )
-    if isinstance(sensitive_features, Mapping):
-        features: Any = {
-            name: align_to_index(column, index, f"sensitive_features[{name!r}]", labels=True)
-            for name, column in sensitive_features.items()
-        }
-    else:
-        features = align_to_index(sensitive_features, index, "sensitive_features", labels=True)
+    features = align_features(sensitive_features, index)
     if sample_weight is not None:
         sample_weight = checked_weights(sample_weight, n, index)
     if y is not None:

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from fairpca.data.criterion import CRITERIA
+from fairpca.data.choices import CRITERIA, check_choice
 from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.parameters import check_choice, is_count
+from fairpca.estimators.parameters import is_count
 from fairpca.model_selection.candidates import METADATA, requests, taken_apart
 from fairpca.model_selection.folds import judge_settings
 from fairpca.model_selection.held_out import Judging

@@ -25,8 +25,8 @@ from fairpca.metrics import (
     median_bandwidth,
     mmd_squared,
 )
-from fairpca.metrics._attackers import held_out_areas
-from fairpca.metrics._compared import compared_rows
+from fairpca.metrics._inputs import compared_rows
+from fairpca.metrics.group_classifiers import held_out_areas
 
 __all__ = [
     "TARGETS",

@@ -6,7 +6,7 @@ all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,31 +15,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fairpca.data.files.opening import TEXT_SUFFIXES, open_table
-from fairpca.data.files.table_source import BLOCK_ROWS, BLOCK_VALUES, TableSource, check_columns
-from fairpca.data.files.writing import output_suffix, row_writer
+from fairpca.data.files.kinds import is_text, open_table, output_suffix, row_writer
+from fairpca.data.files.table_source import TableSource, rows_per_block
 from fairpca.data.row_numbers import rows_from
+from fairpca.data.tables.categories import UnseenValues
 from fairpca.data.tables.columns import numbers
 from fairpca.data.tables.encoder import TableEncoder
-from fairpca.data.tables.unseen import UnseenValues
 from fairpca.models.files import Model, load_model
 
-__all__ = ["TransformedFile", "open_for_model", "transform_file"]
+__all__ = ["TransformedFile", "na_values_of", "open_for_model", "transform_file"]
 
 
 @dataclass(frozen=True)
 class TransformedFile:
-    """What `transform_file` wrote.
+    """What `transform_file` wrote: rows and components, apart from copied columns.
 
-    Parameters
-    ----------
-    n_rows, n_components : int
-        Its shape, apart from copied columns.
-    ignored : tuple of str
-        Columns of the input that the model does not use.
-    unseen : UnseenValues
-        Text that was not there when the model was fitted, encoded as zeros; and missing values
-        that were filled in.
+    `ignored` are the columns of the input that the model does not use. `unseen` counts text that
+    was not there when the model was fitted, encoded as zeros, and missing values filled in.
     """
 
     n_rows: int
@@ -59,43 +51,30 @@ def transform_file(
 ) -> TransformedFile:
     """Transform every row of a data file and write the components to a file.
 
-    Parameters
-    ----------
-    model : Model, str or Path
-        A model or its file.
-    data : TableSource, str or Path
-        The rows. Columns are matched by name.
-    output : str or Path
-        A ``.csv``, ``.parquet``, ``.arrow``, ``.feather`` or ``.npy`` file. Columns are the copied
-        ones, then the estimator's `get_feature_names_out`.
-    keep : sequence of str
-        Columns to copy as they are.
-    strict : bool
-        Refuse text that the encoder did not see when it was fitted, instead of warning.
-    progress : callable, optional
-        Called with the share of the file done, in [0, 1].
-
-    Raises
-    ------
-    ModelFileError, DataFileError, ValueError
-        If the model or the data cannot be used; columns are named.
-    OutputFileError
-        If the system refuses to write; nothing is changed there.
+    Columns are matched by name; those in `keep` are copied in front of the components. With
+    `strict`, text that the encoder did not see when it was fitted is refused instead of warned
+    about. `progress` is called with the share of the file done, in [0, 1].
     """
     model = model if isinstance(model, Model) else load_model(model)
     source = data if isinstance(data, TableSource) else open_for_model(model, data)
     encoder = model.encoder or _RawColumns(model.estimator, source, keep)
     if isinstance(encoder, TableEncoder):
         encoder = copy(encoder).set_params(unseen="error" if strict else "warn")
-        check_columns(encoder.feature_names_in_, _all_names(source), str(source.path))
-    check_columns(keep, _all_names(source), str(source.path))
+        source.check(encoder.feature_names_in_)
+    source.check(keep)
     names = [str(n) for n in model.estimator.get_feature_names_out()]
     _check_names(keep, names, output)
     used = tuple(encoder.feature_names_in_)
     unseen = UnseenValues()
     n_rows = 0
+    columns = list(dict.fromkeys([*used, *keep]))
+    # Columns that are only copied are copied letter by letter.
+    types = {**dict.fromkeys(keep, pa.string()), **encoder.column_types}
+    # Blocks stay small also when they are encoded.
+    size = rows_per_block(max(len(columns), encoder.n_features_out_))
+    blocks = source.blocks(columns, types=types, block_rows=size, progress=progress)
     with row_writer(output) as writer:
-        for batch in _blocks(source, encoder, used, keep, progress):
+        for batch in blocks:
             with rows_from(n_rows):
                 X = encoder.encode(batch.select(list(used)), unseen)
                 Z = model.estimator.transform(X)
@@ -111,18 +90,14 @@ def transform_file(
 def open_for_model(model: Model, path: str | Path, na_values: Sequence[str] = ()) -> TableSource:
     """Open a file of new rows, with the missing values that the model's own rows had.
 
-    Parameters
-    ----------
-    model : Model
-        Remembers in its details what stood for a missing value in text files.
-    path : str or Path
-        The file.
-    na_values : sequence of str
-        What stands for one in this file instead.
+    `na_values` are what stands for a missing value in this file instead.
     """
-    if not na_values and Path(path).suffix.lower() in TEXT_SUFFIXES:
-        na_values = tuple(model.details.get("na_values", ()))
-    return open_table(path, na_values=na_values)
+    return open_table(path, na_values=na_values or na_values_of(model, path))
+
+
+def na_values_of(model: Model, path: str | Path) -> tuple[str, ...]:
+    """Return what stood for a missing value in the model's own rows, if `path` is a text file."""
+    return tuple(model.details.get("na_values", ())) if is_text(path) else ()
 
 
 class _RawColumns:
@@ -132,7 +107,7 @@ class _RawColumns:
         names = getattr(estimator, "feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = tuple(str(n) for n in names)
-            check_columns(self.feature_names_in_, _all_names(source), str(source.path))
+            source.check(self.feature_names_in_)
         else:
             self.feature_names_in_ = tuple(n for n in source.column_names if n not in keep)
         width = estimator.n_features_in_
@@ -152,30 +127,6 @@ class _RawColumns:
         if not self._named:
             return X
         return pa.table(list(X.T.copy()), names=list(self.feature_names_in_))
-
-
-def _blocks(
-    source: TableSource,
-    encoder: Any,
-    used: Sequence[str],
-    keep: Sequence[str],
-    progress: Callable[[float], None] | None,
-) -> Iterator[pa.RecordBatch]:
-    """Read the needed columns in blocks that stay small once they are encoded."""
-    columns = list(dict.fromkeys([*used, *keep]))
-    width = max(len(columns), encoder.n_features_out_)
-    types = dict(encoder.column_types)
-    types |= {name: pa.string() for name in keep if name not in types}  # copied letter by letter
-    return source.blocks(
-        columns,
-        types=types,
-        block_rows=max(1, min(BLOCK_ROWS, BLOCK_VALUES // width)),
-        progress=progress,
-    )
-
-
-def _all_names(source: TableSource) -> tuple[str, ...]:
-    return (*source.column_names, *source.index_names)
 
 
 def _check_names(keep: Sequence[str], names: Sequence[str], output: str | Path) -> None:

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import io
 import json
+import math
 import re
 import zipfile
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from sklearn.base import BaseEstimator
 
 from fairpca._version import __version__
 from fairpca.data.files.atomic import write_bytes
+from fairpca.data.files.numpy_files import read_header
 from fairpca.data.files.paths import check_readable
 from fairpca.data.files.plain_values import decode, encode
 from fairpca.data.tables.encoder import TableEncoder
@@ -40,14 +42,21 @@ FORMAT_VERSION = 1
 _CLASS_MODULES = ("fairpca", "fairpca.comparison")
 """The only modules whose public estimators a model file may name."""
 
+_ENCODER_MODULE = "fairpca.data.encoder"
+"""The module of `TableEncoder` in model files: a name that stays, wherever the class is defined."""
+
 _ATTRIBUTE = re.compile(r"[A-Za-z][A-Za-z0-9_]*_")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 _MAX_HEADER = 256 << 20
+"""The longest header that is parsed, in bytes."""
+
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError)
 """What reading a header whose parts are not what they should be can raise."""
 
 _ZIP_DAMAGE = (EOFError, OSError, RuntimeError, NotImplementedError, ValueError)
 """What reading an archive whose directory points astray can raise."""
+
+_FOREIGN = "this is a zip archive, but not a fairpca model file."
 
 
 class ModelFileError(ValueError):
@@ -58,14 +67,8 @@ class ModelFileError(ValueError):
 class Model:
     """What a model file holds.
 
-    Parameters
-    ----------
-    estimator : estimator
-        The fitted estimator.
-    encoder : TableEncoder or None
-        How raw tables become its input.
-    details : mapping
-        Facts that came with it, such as the names of the sensitive columns.
+    The fitted estimator, the encoder that makes its input of raw tables, and facts that came with
+    it, such as the names of the sensitive columns.
     """
 
     estimator: Any
@@ -91,9 +94,7 @@ def save_model(
     encoder : TableEncoder, optional
         The fitted encoder for raw tables.
     details : mapping, optional
-        Plain values to keep with the model. Some names have a meaning (docs/model_format.md):
-        "sensitive" and "na_values" are lists of text, "label" is a column, "edges" a dict of
-        class boundaries by column.
+        Plain values to keep with the model; docs/model_format.md says which names have a meaning.
 
     Raises
     ------
@@ -132,25 +133,29 @@ def save_model(
             "encoder": None if encoder is None else _describe(encoder, put_array),
             "details": encode(dict(details or {}), put_array, "details"),
         }
-    except ModelFileError:
-        raise
     except (TypeError, ValueError) as error:
         raise ModelFileError(str(error)) from error
     header["arrays"] = {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         for name, content in arrays.items()
     }
-    text = _as_bytes(json.dumps(header, indent=1, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(header, indent=1, ensure_ascii=False, allow_nan=False)
+    try:
+        members = {"header.json": text.encode(), **arrays}
+    except UnicodeEncodeError as error:
+        raise ModelFileError(
+            f"the model holds text that is not Unicode, such as a column name: "
+            f"{text[max(0, error.start - 20) : error.end + 20]!r}. Rename it and fit again."
+        ) from None
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
-        file.writestr(zipfile.ZipInfo("header.json", _EPOCH), text)
-        for name, content in arrays.items():
+        for name, content in members.items():
             file.writestr(zipfile.ZipInfo(name, _EPOCH), content)
     write_bytes(path, buffer.getvalue())
 
 
 def load_model(path: str | Path) -> Model:
-    """Read a model file; nothing in it is executed, imported by its say or unpickled.
+    """Read a model file. Loading never runs code, imports a module named in it, or unpickles.
 
     Raises
     ------
@@ -162,24 +167,16 @@ def load_model(path: str | Path) -> Model:
     path = Path(path)
     check_readable(path, "model file")
     content = path.read_bytes()
-    members = _members(content, path)
-    header = _header(members, path)
+    if not content.startswith(b"PK\x03\x04"):
+        what = "is empty" if not content else "is not a fairpca model file"
+        raise ModelFileError(f"{path} {what}. Make one with `fairpca fit` or save_model.")
     try:
-        return _restore(header, members)
+        members = _members(content)
+        return _restore(_header(members["header.json"]), members)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
     except _DAMAGE as error:
         raise ModelFileError(f"{path}: the model file is damaged: {error}") from error
-
-
-def _as_bytes(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise ModelFileError(
-            f"the model holds text that is not Unicode, such as a column name: "
-            f"{text[max(0, error.start - 20) : error.end + 20]!r}. Rename it and fit again."
-        ) from None
 
 
 def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
@@ -201,15 +198,15 @@ def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
                 f"{default!r} is stored. The fitted model does not depend on it."
             )
             parameters[name] = default
+
+    def coded(what: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {n: encode(v, put_array, f"{what} {n}") for n, v in sorted(values.items())}
+
     return {
         "module": module,
         "class": kind.__name__,
-        "parameters": {
-            n: encode(v, put_array, f"parameter {n}") for n, v in sorted(parameters.items())
-        },
-        "attributes": {
-            n: encode(v, put_array, f"attribute {n}") for n, v in sorted(attributes.items())
-        },
+        "parameters": coded("parameter", parameters),
+        "attributes": coded("attribute", attributes),
     }
 
 
@@ -227,7 +224,7 @@ def _candidates(name: str) -> list[tuple[str, type]]:
     """Return the public estimators of that name with the module each is public in."""
     found: list[tuple[str, type]] = []
     if name == TableEncoder.__name__:
-        found.append((TableEncoder.__module__, TableEncoder))
+        found.append((_ENCODER_MODULE, TableEncoder))
     for module in _CLASS_MODULES:
         try:
             public = importlib.import_module(module)
@@ -239,43 +236,39 @@ def _candidates(name: str) -> list[tuple[str, type]]:
     return found
 
 
-def _members(content: bytes, path: Path) -> dict[str, bytes]:
+def _members(content: bytes) -> dict[str, bytes]:
     """Return the parts of the archive, each checked against the sum that zip keeps of it."""
-    if not content.startswith(b"PK\x03\x04"):
-        what = "is empty" if not content else "is not a fairpca model file"
-        raise ModelFileError(f"{path} {what}. Make one with `fairpca fit` or save_model.")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as file:
             entries = file.infolist()
             names = [entry.filename for entry in entries]
             if "header.json" not in names:
-                raise ModelFileError(f"{path} is a zip archive, but not a fairpca model file.")
+                raise ModelFileError(_FOREIGN)
             # Stored members cannot grow: what is read is never larger than the file.
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-                raise ModelFileError(f"{path}: compressed members are not part of the format.")
+                raise ModelFileError("compressed members are not part of the format.")
             if len(set(names)) < len(names) or sum(e.file_size for e in entries) > len(content):
-                raise ModelFileError(f"{path}: the archive's members overlap or repeat.")
+                raise ModelFileError("the archive's members overlap or repeat.")
             return {name: file.read(name) for name in names}
     except ModelFileError:
         raise
     except (zipfile.BadZipFile, *_ZIP_DAMAGE) as error:
-        raise ModelFileError(f"{path}: the model file is damaged or cut short: {error}") from error
+        raise ModelFileError(f"the model file is damaged or cut short: {error}") from error
 
 
-def _header(members: Mapping[str, bytes], path: Path) -> dict[str, Any]:
-    text = members["header.json"]
+def _header(text: bytes) -> dict[str, Any]:
     try:
         header = json.loads(text) if len(text) <= _MAX_HEADER else None
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path}: the header is damaged: {error}") from error
+        raise ModelFileError(f"the header is damaged: {error}") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ModelFileError(f"{path} is a zip archive, but not a fairpca model file.")
+        raise ModelFileError(_FOREIGN)
     version = header.get("format_version")
     if not isinstance(version, int) or version < 1:
-        raise ModelFileError(f"{path}: the header is damaged: format version {version!r}.")
+        raise ModelFileError(f"the header is damaged: format version {version!r}.")
     if version > FORMAT_VERSION:
         raise ModelFileError(
-            f"{path} has format version {version}, written by fairpca "
+            f"the file has format version {version}, written by fairpca "
             f"{header.get('fairpca_version')}; this is fairpca {__version__}, which reads up to "
             f"version {FORMAT_VERSION}. Install a newer fairpca to use it."
         )
@@ -308,14 +301,10 @@ def _restore(header: Mapping[str, Any], members: Mapping[str, bytes]) -> Model:
 
 
 def _array(content: bytes, name: str) -> NDArray[Any]:
-    """Read an array whose header promises no more than its member holds."""
+    """Read an array whose header promises just what its member holds."""
     file = io.BytesIO(content)
-    major, _ = np.lib.format.read_magic(file)
-    read = (
-        np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
-    )
-    shape, _, dtype = read(file)
-    size = int(np.prod([int(n) for n in shape], dtype=object)) * dtype.itemsize
+    shape, dtype = read_header(file, name, len(content))
+    size = math.prod(shape) * dtype.itemsize
     if dtype.hasobject or size != len(content) - file.tell():
         raise ModelFileError(f"the model file is damaged: {name} has the wrong size.")
     return np.load(io.BytesIO(content), allow_pickle=False)  # type: ignore[no-any-return]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -39,4 +39,4 @@ class SolverResult(Generic[Certificate]):
     n_iter: int = 0
     converged: bool = True
     reason: str = "direct solution"
-    certificate: Certificate = field(default_factory=dict)  # type: ignore[assignment]
+    certificate: Certificate = None  # type: ignore[assignment]

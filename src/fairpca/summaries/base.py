@@ -92,6 +92,14 @@ class GroupSummary(ABC):
     def is_finite(self) -> bool:
         """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
 
+    def directions_held(self) -> int:
+        """Return how many directions the summary may tell of: all, if it is exact."""
+        return self.n_features
+
+    def spectral_error(self) -> float:
+        """Return a bound of the spectral error of the within-group covariance: 0 if exact."""
+        return 0.0
+
     def __sizeof__(self) -> int:
         """Bytes held: schedulers weigh by it what to move, and where to."""
         return object.__sizeof__(self) + held_bytes(vars(self).values())

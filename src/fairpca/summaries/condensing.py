@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 
 from fairpca.summaries.base import Floats
-from fairpca.summaries.orthonormal import orthonormalise
+from fairpca.summaries.orthonormal import orthonormalize_in_place
 
 __all__ = ["SketchRule", "condensed", "nystrom_factor", "shorten"]
 
@@ -52,6 +52,6 @@ def condensed(scatter: Floats, rank: int) -> Floats:
     start = np.random.default_rng(rank).standard_normal((min(rank, d), d))
     for _ in range(_SWEEPS):
         Q = start.T.copy("F")
-        orthonormalise(Q)
+        orthonormalize_in_place(Q)
         start = nystrom_factor(scatter @ Q, Q)
     return start

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairpca.data.groups import Label, label_key
+from fairpca.data.checked_rows import CheckedRows
+from fairpca.data.labels import Label, label_key
 from fairpca.summaries.base import GroupSummary, Mask
 
-__all__ = ["Contrast", "one_versus_rest"]
+__all__ = ["Contrast", "contrasts_of_rows", "one_versus_rest"]
 
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """One comparison of two sets of a summary's cells.
+    """Two sets of a summary's cells, set against each other.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ class Contrast:
     inside, outside : ndarray of bool, shape (n_cells,)
         Cells of the group, and of the attribute's other groups.
     reference : ndarray of bool, shape (n_cells,)
-        All cells of the stratum, labelled or not: their mean is the centre of second moments.
+        All cells of the stratum, labelled or not: their mean is the center of second moments.
     value : hashable or None
         The stratum's label; None without strata.
     """
@@ -50,25 +51,10 @@ def one_versus_rest(
     strata: Sequence[Label] = (),
     allow_empty: bool = False,
 ) -> list[Contrast]:
-    """List the comparisons that the attributes call for.
+    """List the contrasts that the attributes call for.
 
-    Parameters
-    ----------
-    summary : GroupSummary
-        The rows' summary.
-    attributes : sequence of str
-        Sensitive attributes to compare.
-    stratum : str, optional
-        The summary's attribute that holds the label.
-    strata : sequence of hashable
-        Compare within each of these values of `stratum`; without one, over all rows.
-    allow_empty : bool
-        Whether a side may have no rows, as while rows are still to come.
-
-    Raises
-    ------
-    ValueError
-        If a group has no rows in a stratum, unless that is allowed.
+    Within each value `strata` of the summary's attribute `stratum`; without one, over all rows. A
+    group without rows in a stratum raises ValueError, unless `allow_empty`: rows are to come.
     """
     references = (
         [(None, summary.everything)]
@@ -104,3 +90,9 @@ def _check_rows(
             f"group {name!r} of {attribute!r} has no rows{where} (of positive weight), so nothing "
             "can be matched there. Merge small groups, or choose another criterion."
         )
+
+
+def contrasts_of_rows(summary: GroupSummary, rows: CheckedRows) -> list[Contrast]:
+    """List the contrasts that checked rows call for, of which this is a summary."""
+    stratum = None if rows.stratum is None else rows.stratum.name
+    return one_versus_rest(summary, rows.groups.names, stratum=stratum, strata=rows.strata)

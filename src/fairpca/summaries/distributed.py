@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpca.data.checked_rows import RowRules
 from fairpca.data.dask_input import Block
 from fairpca.summaries.base import CellId, CellKey, Floats, GroupSummary, cell_id, split_into_cells
 from fairpca.summaries.blocks import centered_blocks
 from fairpca.summaries.partitions import (
-    BlockRules,
     PartitionedRows,
     Tally,
     check_block,
@@ -30,15 +30,8 @@ class DistributedRows(GroupSummary):
     """A summary that leaves the rows where they are: each product with them is one pass.
 
     Time O(n d k) and O((P + 1) d k) bytes moved per product, P blocks, d × k the thin matrix.
-
-    Parameters
-    ----------
-    attributes, keys, counts, weights, origin, means
-        See `GroupSummary`.
-    spreads : ndarray of shape (n_cells, n_features)
-        Diagonals of the scatters, squared units of X times weight.
-    rows : PartitionedRows
-        The rows.
+    `spreads`, (n_cells, n_features), are the diagonals of the scatters, squared units of X times
+    weight.
     """
 
     attributes: tuple[str, ...]
@@ -53,7 +46,7 @@ class DistributedRows(GroupSummary):
     @classmethod
     def over(cls, rows: PartitionedRows) -> tuple[Tally, DistributedRows]:
         """Read first moments and column variances; also return the rows' counts."""
-        tally, first = rows.summarise(GroupSketch.empty(rows.rules.n_features, rank=0))
+        tally, first = rows.summarize(GroupSketch.empty(rows.n_features, rank=0))
         return tally, cls(
             first.attributes,
             first.keys,
@@ -77,7 +70,7 @@ class DistributedRows(GroupSummary):
         return product
 
     def within_dense(self, coefficients: Floats) -> Floats:
-        """See `GroupSummary.within_dense`; O(d²) memory, so only for small d."""
+        """See `GroupSummary.within_dense`; needs O(d²) memory."""
         return self.within_matmat(coefficients, np.eye(self.n_features))
 
     def within_diagonal(self, coefficients: Floats) -> Floats:
@@ -92,7 +85,7 @@ class DistributedRows(GroupSummary):
 
 def _product(
     block: Block,
-    rules: BlockRules,
+    rules: RowRules,
     number: int,
     origin: Floats,
     shadows: dict[CellId, tuple[float, Floats]],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca.data.groups import Label
+from fairpca.data.labels import Label
 from fairpca.summaries.base import Floats, GroupSummary
 
 __all__ = ["GroupGrams", "group_grams"]
@@ -32,6 +32,18 @@ class GroupGrams:
     grams: Floats
     weights: Floats
     basis: Floats | None = None
+
+    @property
+    def moments(self) -> Floats:
+        """The groups' second moments per row, (n_groups, p, p)."""
+        per_row: Floats = self.grams / self.weights[:, None, None]
+        return per_row
+
+    @property
+    def pooled(self) -> Floats:
+        """Second moment per row of all groups together, (p, p)."""
+        per_row: Floats = np.sum(self.grams, axis=0) / np.sum(self.weights)
+        return per_row
 
     def lift(self, rows: Floats) -> Floats:
         """Return row vectors in the columns of X."""

@@ -8,7 +8,7 @@ common offset of the data costs no digits.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,8 @@ class GroupMoments(GroupSummary):
     means: Floats
     scatter: Floats
     resolution: Resolution = "cells"
+    kind: ClassVar[str] = "moments"
+    least_rows: ClassVar[int] = 256
 
     @classmethod
     def empty(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 from scipy.linalg.blas import get_blas_funcs
 
-__all__ = ["orthonormalise"]
+__all__ = ["orthonormalize_in_place"]
 
 _NARROW = 16
 """Columns up to which Householder reflections are used."""
@@ -29,7 +29,7 @@ _CLOSE = 8.0
 """Inner products, in units of rounding, of columns that count as orthogonal."""
 
 
-def orthonormalise(A: NDArray[Any]) -> NDArray[Any]:
+def orthonormalize_in_place(A: NDArray[Any]) -> NDArray[Any]:
     """Turn A into Q of a thin QR factorisation, in place; return R.
 
     Parameters
@@ -103,7 +103,7 @@ def _by_halves(A: NDArray[Any]) -> NDArray[Any]:
     left, right = A[:, :half], A[:, half:]
     (gemm,) = get_blas_funcs(("gemm",), (A,))
     R = np.zeros((A.shape[1],) * 2, A.dtype)
-    R[:half, :half] = orthonormalise(left)
+    R[:half, :half] = orthonormalize_in_place(left)
     R[half:, half:] = np.eye(A.shape[1] - half)
     for number in range(_ROUNDS):
         shared = gemm(1.0, left, right, trans_a=1)
@@ -111,7 +111,7 @@ def _by_halves(A: NDArray[Any]) -> NDArray[Any]:
             return R
         # Where little is left of a column, rounding has its say, and another round removes it.
         _store(right, gemm(-1.0, left, shared, beta=1.0, c=right, overwrite_c=True))
-        own = orthonormalise(right)
+        own = orthonormalize_in_place(right)
         R[:half, half:] += shared @ R[half:, half:]
         R[half:, half:] = own @ R[half:, half:]
     return _householder(A) @ R  # nothing is left of some columns: they are completed

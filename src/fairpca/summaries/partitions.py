@@ -10,97 +10,38 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_array
 
+from fairpca.data.checked_rows import CheckedRows, RowRules, numeric_matrix
 from fairpca.data.dask_input import Block, dask_module
-from fairpca.data.groups import (
-    Attribute,
-    Groups,
-    Label,
-    encode_groups,
-    label_key,
-)
-from fairpca.data.groups import label_attribute as encode_label
-from fairpca.data.matrix import as_matrix, explain_nonfinite, index_of
-from fairpca.data.weights import checked_weights
-from fairpca.summaries.base import CellId, Floats, cell_id, split_into_cells
+from fairpca.data.groups import Groups
+from fairpca.data.labels import Label, label_key
+from fairpca.data.matrix import explain_nonfinite, index_of
+from fairpca.summaries.base import CellId, cell_id, split_into_cells
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.reduction import compute, local_reduce, tree_reduce
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.stream import SummaryStream, faded
 
 __all__ = [
-    "BlockRules",
     "CellIndex",
-    "CheckedBlock",
     "PartitionedRows",
     "Tally",
     "check_block",
     "nonfinite_error",
 ]
 
-_TREE_WIDTH = 4
 _REAL = "biuf"
 
 
 @dataclass(frozen=True)
-class BlockRules:
-    """How each block is to be checked: what an estimator asks of its input.
-
-    Parameters
-    ----------
-    user : str
-        The estimator, for messages.
-    names : tuple of str or None
-        Column names of X.
-    n_features : int
-        Columns of X.
-    grouped, labelled : bool
-        Whether there are sensitive features, and whether y counts.
-    missing, combine
-        See `encode_groups`.
-    """
-
-    user: str
-    names: tuple[str, ...] | None
-    n_features: int
-    grouped: bool
-    labelled: bool
-    missing: Literal["error", "unlabelled"]
-    combine: Literal["separate", "intersection"]
-
-
-class CheckedBlock(NamedTuple):
-    """One block of rows, checked; X is None in a block read for its labels alone."""
-
-    X: Any
-    groups: Groups
-    sample_weight: Floats | None
-    stratum: Attribute | None
-
-    @property
-    def arguments(self) -> tuple[Any, Groups, Floats | None, Attribute | None]:
-        """What `split_into_cells` takes."""
-        return self.X, self.groups, self.sample_weight, self.stratum
-
-
-@dataclass(frozen=True)
 class Tally:
-    """Numbers of rows by label.
+    """Numbers of rows: all, those of positive weight, and of these, those with each label.
 
-    Parameters
-    ----------
-    n_rows : int
-        All rows.
-    weighted_rows : int
-        Rows of positive weight.
-    names : tuple of str
-        The attributes; the label y, if it counts, comes last.
-    counts : tuple of Counter
-        For each of them rows of positive weight per label, by its `label_key`.
+    `names` are the attributes (the label y, if it counts, comes last); for each of them `counts`
+    has the rows per `label_key`.
     """
 
     n_rows: int
@@ -109,9 +50,9 @@ class Tally:
     counts: tuple[Counter[tuple[bool, Label]], ...]
 
     @classmethod
-    def of(cls, rows: CheckedBlock) -> Tally:
+    def of(cls, rows: CheckedRows) -> Tally:
         """Count the rows of a block."""
-        attributes = rows.groups.attributes + (() if rows.stratum is None else (rows.stratum,))
+        attributes = rows.attributes
         n, w = rows.groups.n_samples, rows.sample_weight
         if w is not None and not np.all(w > 0):  # rows of weight 0 are as if absent
             attributes = Groups(attributes, n).take(np.flatnonzero(w > 0)).attributes
@@ -155,35 +96,29 @@ class CellIndex(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PartitionedRows:
-    """Rows on a cluster, as delayed blocks.
+    """Rows on a cluster: delayed `Block` values in row order, and the same without X (`labels`).
 
-    Parameters
-    ----------
-    blocks : tuple of Delayed
-        `Block` values in row order.
-    labels : tuple of Delayed
-        The same without X; see `fairpca.data.dask_input.DaskTable`.
-    rules : BlockRules
-        How they are checked, where they lie.
+    They are checked by `rules`, where they lie; `dtype` is that of X.
     """
 
     blocks: tuple[Any, ...]
     labels: tuple[Any, ...]
-    rules: BlockRules
+    rules: RowRules
+    dtype: Any = np.float64
 
-    def summarise(
+    @property
+    def n_features(self) -> int:
+        """Columns of X."""
+        return int(self.rules.n_features or 0)
+
+    def summarize(
         self, empty: GroupMoments | GroupSketch, *, decay: float = 1.0
     ) -> tuple[Tally, Any]:
         """Return the counts and the summary of all rows, in one pass.
 
-        Parameters
-        ----------
-        empty : GroupMoments or GroupSketch
-            The summary of no rows.
-        decay : float
-            See `SummaryStream`.
+        `empty` is the summary of no rows; of `decay` see `SummaryStream`.
         """
-        nodes = self.each(_summarise, empty, decay)
+        nodes = self.each(_summarize, empty, decay)
         if decay == 1 and isinstance(empty, GroupMoments):  # sums, in whatever order
             merged = local_reduce(nodes, functools.partial(_merge_partials, decay=1.0))
         else:
@@ -219,15 +154,9 @@ def _shared(value: Any) -> Any:
 
 
 def check_block(
-    block: Block, rules: BlockRules, number: int, *, labels_only: bool = False
-) -> CheckedBlock:
-    """Check one block where it lies, and encode its labels.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As an estimator does on one machine; the message also says in which block.
-    """
+    block: Block, rules: RowRules, number: int, *, labels_only: bool = False
+) -> CheckedRows:
+    """Check one block where it lies, and encode its labels; errors also say in which block."""
     try:
         if labels_only:
             X, index = None, block.X if hasattr(block.X, "is_unique") else None
@@ -235,46 +164,29 @@ def check_block(
         else:
             index, X = index_of(block.X), _check_matrix(block.X, rules)
             n = X.shape[0]
-        groups = Groups((), n)
-        if rules.grouped:
-            groups = encode_groups(
-                block.sensitive_features,
-                n_samples=n,
-                index=index,
-                min_groups=None,
-                missing=rules.missing,
-                combine=rules.combine,
-            )
-        weight = block.sample_weight
-        if weight is not None:
-            weight = checked_weights(weight, n, index, all_zero=True)
-        stratum = encode_label(block.y, groups, index, part=True) if rules.labelled else None
+        return rules.with_labels(X, block, n, index, part=True)
     except (ValueError, TypeError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"in block {number} of the rows (counted from 0): {error}") from error
-    return CheckedBlock(X, groups, weight, stratum)
 
 
-def _check_matrix(X: Any, rules: BlockRules) -> Any:
-    X = as_matrix(X, user=rules.user, sparse=True)
+def _check_matrix(X: Any, rules: RowRules) -> Any:
     names = getattr(X, "columns", None)
+    X = numeric_matrix(X, rules.user)
     if rules.names is not None and names is not None and list(names) != list(rules.names):
         raise ValueError(f"X has the columns {list(names)}, not {list(rules.names)}.")
-    X = check_array(
-        X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, ensure_min_samples=0
-    )
     if X.shape[1] != rules.n_features:
         raise ValueError(f"X has {X.shape[1]} columns, not {rules.n_features}.")
     return X if X.dtype.kind in _REAL else X.astype(np.float64)
 
 
-def nonfinite_error(X: Any, rules: BlockRules, number: int) -> ValueError:
+def nonfinite_error(X: Any, rules: RowRules, number: int) -> ValueError:
     """Return the error for a block whose sums are not finite."""
     return ValueError(explain_nonfinite(X, rules.names, block=number))
 
 
-def _summarise(
-    block: Block, rules: BlockRules, number: int, empty: GroupMoments | GroupSketch, decay: float
+def _summarize(
+    block: Block, rules: RowRules, number: int, empty: GroupMoments | GroupSketch, decay: float
 ) -> _Partial:
     rows = check_block(block, rules, number)
     stream = SummaryStream.into(empty, decay=decay)
@@ -296,7 +208,7 @@ def _merge_partials(parts: list[_Partial], *, decay: float) -> _Partial:
     return _Partial(tally, summary, idle)
 
 
-def _index_cells(block: Block, rules: BlockRules, number: int) -> CellIndex:
+def _index_cells(block: Block, rules: RowRules, number: int) -> CellIndex:
     rows = check_block(block, rules, number, labels_only=True)
     n = rows.groups.n_samples
     cells = split_into_cells(np.zeros((n, 0)), *rows.arguments[1:])

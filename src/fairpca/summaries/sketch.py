@@ -8,7 +8,7 @@ most rank ℓ is kept, with 0 ⪯ A − BᵀB ⪯ `lost` · I, a bound that is c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,7 @@ class GroupSketch(GroupSummary):
     lost: Floats
     rank: int
     rule: SketchRule = "power"
+    kind: ClassVar[str] = "sketch"
 
     @classmethod
     def empty(
@@ -274,6 +275,19 @@ class GroupSketch(GroupSummary):
         """See `GroupSummary.within_diagonal`; exact, including what the sketch lost."""
         diagonal: Floats = coefficients @ self.spreads
         return diagonal
+
+    def directions_held(self) -> int:
+        """Return how many directions the sketch may tell of."""
+        return sum(map(len, self.factors)) + len(self.keys) - 1
+
+    def spectral_error(self) -> float:
+        """See `GroupSummary.spectral_error`; squared units of X."""
+        return float(self.lost.sum() / self.weights.sum())
+
+    @property
+    def least_rows(self) -> int:
+        """Rows below which a step costs more than it is worth."""
+        return 4 * self.rank
 
     @property
     def capacity(self) -> int:

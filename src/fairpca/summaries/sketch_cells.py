@@ -20,7 +20,7 @@ from fairpca.summaries.blocks import (
     weighted_sums,
 )
 from fairpca.summaries.condensing import nystrom_factor, shorten
-from fairpca.summaries.orthonormal import orthonormalise
+from fairpca.summaries.orthonormal import orthonormalize_in_place
 
 __all__ = ["CellRows", "Parts", "SketchCell", "first_moments", "power_joined"]
 
@@ -179,7 +179,7 @@ def power_joined(cell: SketchCell, block: CellRows, rank: int) -> SketchCell:
     for rows in sweeps:
         # Columns of a deficient start are completed at random, so that Q has them all.
         Q = start.T.copy("F")
-        orthonormalise(Q)
+        orthonormalize_in_place(Q)
         moments, product = rows.moments(Q)
         joined = cell.merged(moments)
         product += joined.factor.T @ (joined.factor @ Q)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from fairpca.data.groups import Attribute, Groups, Label
+from fairpca.data.groups import Attribute, Groups
+from fairpca.data.labels import Label
 from fairpca.summaries.base import Cells, Floats, levels_of, merge_keys, split_into_cells
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
@@ -21,7 +22,7 @@ from fairpca.summaries.waiting import WaitingRows, sum_of_squares
 __all__ = ["SummaryStream", "faded", "most_cells"]
 
 _BLOCK_BYTES = 8 * 2**20
-_BLOCK_ROWS, _LEAST_ROWS = 2048, 256
+_BLOCK_ROWS = 2048
 _LEAST_SHARE, _LEAST_WEIGHT = 1e-150, 1e-280
 _LEAST_AGED = 1e-100
 """What a row's weight may shrink to among the rows of one step."""
@@ -58,25 +59,18 @@ class SummaryStream:
 
     @classmethod
     def into(
-        cls,
-        summary: GroupMoments | GroupSketch,
-        *,
-        decay: float = 1.0,
-        limit: int | None = None,
-        sketch: GroupSketch | None = None,
-    ) -> SummaryStream:
+        cls, summary: GroupMoments | GroupSketch, *, decay: float = 1.0, **options: Any
+    ) -> Self:
         """Return the stream that starts with this summary."""
-        waiting = WaitingRows.none(summary.n_features)
-        return cls(summary, decay, waiting, limit=limit, sketch=sketch)
+        return cls(summary, decay, WaitingRows.none(summary.n_features), **options)
 
     @property
     def block_rows(self) -> int:
         """Rows that are worth a step: it costs the more, the more a summary holds."""
-        summary = self.summary
-        least = 4 * summary.rank if isinstance(summary, GroupSketch) else _LEAST_ROWS
-        return max(least, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * max(1, summary.n_features))))
+        cached = _BLOCK_BYTES // (8 * max(1, self.summary.n_features))
+        return max(self.summary.least_rows, min(_BLOCK_ROWS, cached))
 
-    def copy(self) -> SummaryStream:
+    def copy(self) -> Self:
         """Return a stream that goes on from here; rows that it takes do not change this one."""
         return replace(self)
 

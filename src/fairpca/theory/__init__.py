@@ -1,9 +1,9 @@
 """How many rows fair streaming PCA needs: the paper's constants from data, its bounds, and curves.
 
-Lee et al. (2023, Section 6) bound the rows after which the fair noisy power method is probably
-approximately fair and optimal. Here are the quantities of that bound, estimated
-(`problem_constants`), the bound itself (`unfair_block_size`, `pca_block_size`,
-`sample_complexity`), and what happens in fact (`learning_curve`).
+Lee et al. (2023, Section 6) bound the number of rows after which the fair noisy power method is
+probably approximately fair and optimal. `problem_constants` estimates the quantities of that bound,
+`unfair_block_size`, `pca_block_size` and `sample_complexity` are the bound, and `learning_curve`
+measures what happens. May import `estimators` and everything below.
 """
 
 from fairpca.theory._bounds import (

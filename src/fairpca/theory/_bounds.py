@@ -89,16 +89,7 @@ def pca_block_size(
     Parameters
     ----------
     constants, epsilon, delta, constant
-        As of `unfair_block_size`; epsilon is the accuracy of the components.
-
-    Examples
-    --------
-    >>> constants = ProblemConstants(
-    ...     10, 1, 1, 1.0, 1.0, 2.0, 4.0, 1.0, 0.5, 0.2, (1.0,) + (0.5,) * 9, (1.0,) + (0.5,) * 9
-    ... )
-    >>> half, tenth = (pca_block_size(constants, epsilon=e, delta=0.1) for e in (0.5, 0.1))
-    >>> half < tenth
-    True
+        As of `unfair_block_size`, which has an example; epsilon is the accuracy of the components.
     """
     _check(constant, epsilon=epsilon, delta=delta)
     c = constants
@@ -134,8 +125,8 @@ def sample_complexity(
 
     Notes
     -----
-    The numbers compare problems and settings; they are no plan for how many rows to collect. The
-    bound is sufficient, not necessary, and ``learning_curve`` usually shows far fewer.
+    The numbers serve to compare problems and settings, not to plan how many rows to collect: the
+    bound is sufficient, not necessary, and `learning_curve` usually shows far fewer.
 
     Examples
     --------
@@ -167,7 +158,7 @@ def sample_complexity(
     unfair += _ratio(c.deviation**2, c.variance * c.unfair_gap)
     spread = c.variance + V**2
     components = spread / c.component_gap**3
-    share = k * V / epsilon_optimality  # not squared by **, which does not overflow to infinity
+    share = k * V / epsilon_optimality  # squared by a product: ** raises an error on overflow
     components *= _ratio(d * k, delta**2) + share * share
     components += _ratio(c.deviation**2, c.component_gap * spread)
     return SampleComplexity(
@@ -184,7 +175,7 @@ def _accuracy(d: int, columns: int, epsilon: float, delta: float) -> float:
 
 
 def _ratio(above: float, below: float) -> float:
-    """Return a quotient that is 0 for 0 above, and infinite where what is below vanishes."""
+    """Return above / below: 0 if `above` is 0, else infinite if `below` is 0."""
     if above == 0:
         return 0.0
     return above / below if below else inf

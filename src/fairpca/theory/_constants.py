@@ -1,6 +1,6 @@
 """The quantities of Assumptions 1 and 2 of Lee et al. (2023), estimated from data.
 
-All are about the common mean of the rows, for the paper takes it to be zero.
+All moments are taken about the common mean of the rows, which the paper assumes to be zero.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from fairpca.summaries.moments import GroupMoments
 __all__ = ["ProblemConstants", "problem_constants"]
 
 _NEWTON_STEPS = 60
+"""Most Newton steps for one eigenvalue."""
 _ZERO = 1e-12
+"""Share of the largest value below which a singular value is rounding. Larger: more are zero."""
 _POWERS = (1e-75, 1e75)
-"""Between these, fourth powers and their sums neither vanish nor overflow."""
-
+"""Range of X in which fourth powers and their sums neither vanish nor overflow."""
 _NOT_NEGATIVE = (
     "sub_gaussian", "second_moment", "deviation", "variance", "mean_gap", "residual_gap",
 )  # fmt: skip
@@ -46,15 +47,15 @@ class ProblemConstants:
     second_moment : float
         V = max_a ‖M_a‖₂. Power 2.
     deviation : float
-        ℳ = max ‖xxᵀ − M_a‖₂ over the observed rows: what is not bounded, like normal rows, has a
-        larger one the more rows there are. Power 2.
+        ℳ = max ‖xxᵀ − M_a‖₂ over the observed rows; for unbounded (such as normal) rows it grows
+        with their number. Power 2.
     variance : float
         𝒱 = max_a ‖E[(xxᵀ − M_a)²]‖₂. Power 4.
     mean_gap : float
         f_max, ‖f‖₂, f = μ₁ − μ₀. Power 1.
     residual_gap : float
-        g_min, ‖g‖₂, g = (I − P_mP_mᵀ) f: the part of f that the m eigenvectors leave; 0 if it is
-        rounding. Power 1.
+        g_min, ‖g‖₂, g = (I − P_mP_mᵀ) f: the part of f outside the m eigenvectors' span; 0 if it
+        is rounding. Power 1.
     smallest_share : float
         p_min, share of the rarer group, in (0, 0.5].
     unfair_values : tuple of float
@@ -77,7 +78,7 @@ class ProblemConstants:
     component_values: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what no data can have."""
+        """Raise ValueError for values that no data can have."""
         d = self.n_features
         for name in ("n_features", "n_components", "n_unfair"):
             check_positive_count(name, getattr(self, name))
@@ -138,8 +139,8 @@ def problem_constants(
     Raises
     ------
     ValueError
-        If there are more than two groups, k and m leave no gap to speak of, or the rows are all
-        equal, not finite, or so large or small that their fourth powers are.
+        If there are more than two groups, k and m leave no gap, or the rows are all equal, not
+        finite, or so large or small that their fourth powers are not finite or zero.
 
     Examples
     --------
@@ -209,9 +210,9 @@ def _checked(
 
 
 def _check_size(X: Floats) -> None:
-    """Refuse rows whose fourth powers cannot be told from 0 or infinity, and rows all equal."""
+    """Raise ValueError for equal rows, and rows whose fourth powers are 0 or infinite."""
     if not np.any(X[0] != X):
-        raise ValueError("all rows of X are equal: there is nothing that the bounds could be of.")
+        raise ValueError("all rows of X are equal: there is no variance to bound.")
     least, most = _POWERS
     with np.errstate(over="ignore"):
         size = float(np.ptp(X, axis=0).max())
@@ -244,11 +245,11 @@ def _deviation_and_variance(rows: Floats, M: Floats) -> tuple[float, float]:
     values = np.maximum(values, 0.0)
     safe = np.maximum(squares, np.finfo(np.float64).tiny)
     least = squares - np.einsum("ij,ij->i", rows @ M, rows) / safe
-    # ‖x‖² bounds what a row can reach: most cannot reach what the best surely does.
+    # A row reaches at most ‖x‖²: rows below the largest lower bound cannot be the maximum.
     chosen = squares >= max(float(least.max()), 0.0)
     above = _leading_eigenvalues(rows[chosen] @ vectors, values, np.maximum(least[chosen], 0.0))
     variance = float(np.abs(scipy.linalg.eigvalsh(fourth)).max())
-    # Downwards the norm is at most that of M itself.
+    # The negative eigenvalues are at most those of M itself.
     return max(float(above.max(initial=0.0)), float(values[-1])), variance
 
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_array, has_fit_parameter
 
-from fairpca.data.groups import Groups, encode_groups, level_array
+from fairpca.data.groups import Groups, encode_groups
+from fairpca.data.labels import level_array
 from fairpca.data.matrix import as_matrix, index_of
 from fairpca.estimators.base import as_generator
 from fairpca.estimators.parameters import check_positive_count, is_count
@@ -29,7 +30,7 @@ __all__ = ["LearningCurve", "Population", "SamplePopulation", "learning_curve"]
 
 
 class Population(Protocol):
-    """What a learning curve needs to know of a population."""
+    """What a learning curve needs of a population."""
 
     @property
     def covariance(self) -> Floats:
@@ -173,8 +174,8 @@ def learning_curve(
     Raises
     ------
     ValueError
-        If a number is none that makes sense, the population has no such optimum, or an estimator
-        has not `n_components` components.
+        If a number is out of range, the population has no such optimum, or an estimator does not
+        have `n_components` components.
 
     Examples
     --------

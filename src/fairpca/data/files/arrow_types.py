@@ -63,21 +63,9 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def check_flat(kind: pa.DataType, name: str, role: str = "") -> None:
-    """Refuse a column of lists, structs or maps, whose values are several.
+    """Refuse a column of lists, structs or maps, whose values are several, and say what to do.
 
-    Parameters
-    ----------
-    kind : pyarrow.DataType
-        The column's type.
-    name : str
-        The column.
-    role : str
-        What it was to be, such as "sensitive "; empty for a feature.
-
-    Raises
-    ------
-    AdviceError
-        Saying what to do.
+    `role` is what the column was to be, such as "sensitive "; empty for a feature.
     """
     if not pa.types.is_nested(kind):
         return

@@ -6,25 +6,15 @@ interruption, an error or a full disk leaves the old file (or none), never half 
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["OutputFileError", "atomic_path", "check_target", "make_folder", "write_bytes"]
+from fairpca.data.files.paths import reason_of
 
-_REASONS = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EFBIG: "the file would be larger than allowed",
-    errno.EACCES: "no permission",
-    errno.EPERM: "no permission",
-    errno.EROFS: "the file system is read-only",
-    errno.ENAMETOOLONG: "the name is too long for a file",
-    errno.ENOTDIR: "a part of the path before it is a file, not a folder",
-}
+__all__ = ["OutputFileError", "atomic_path", "check_target", "make_folder", "write_bytes"]
 
 
 class OutputFileError(OSError):
@@ -32,13 +22,7 @@ class OutputFileError(OSError):
 
 
 def check_target(path: str | Path) -> Path:
-    """Return the path where a file can be put, or say early why none can.
-
-    Raises
-    ------
-    OutputFileError
-        If the path is a folder, its folder does not exist, or one may not write there.
-    """
+    """Return the path where a file can be put; `OutputFileError` says early why none can."""
     path = Path(path)
     with _explained(path):
         if path.is_dir():
@@ -57,10 +41,7 @@ def check_target(path: str | Path) -> Path:
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Give a temporary path to write to; it takes the place of `path` when the block ends well.
 
-    Raises
-    ------
-    OutputFileError
-        If the system refuses to write, with the reason.
+    Raises `OutputFileError` if the system refuses to write, with the reason.
 
     Examples
     --------
@@ -84,7 +65,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
             if target.exists():
                 partial.chmod(target.stat().st_mode)
             yield partial
-            _flush(partial)
+            with partial.open("rb+") as file:
+                os.fsync(file.fileno())
             partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
@@ -93,10 +75,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 def make_folder(path: str | Path) -> Path:
     """Create a folder, and those above it, where it does not exist.
 
-    Raises
-    ------
-    OutputFileError
-        If the system refuses to, or one may not write there.
+    Raises `OutputFileError` if the system refuses to, or one may not write there.
     """
     path = Path(path)
     with _explained(path):
@@ -119,12 +98,6 @@ def _explained(path: str | Path) -> Iterator[None]:
     except OutputFileError:
         raise
     except OSError as error:
-        reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
         raise OutputFileError(
-            error.errno, f"cannot write {path}: {reason}. Nothing was changed there."
+            error.errno, f"cannot write {path}: {reason_of(error)}. Nothing was changed there."
         ) from error
-
-
-def _flush(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())

@@ -24,7 +24,7 @@ from fairpca.data.warn import warn_caller
 __all__ = ["Checkpoint", "CheckpointError", "CheckpointFile"]
 
 _KIND = b"fairpca checkpoint "
-_MAGIC = _KIND + b"1\n"
+_MAGIC = _KIND + b"2\n"
 _DIGEST = 32
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 
-from fairpca.data.files.csv_codes import (
+from fairpca.data.files.arrow_files import ArrowWriter
+from fairpca.data.files.arrow_types import plain_types
+from fairpca.data.files.csv_text import (
+    check_quotes,
     find_code,
     holds_hexadecimal,
     holds_padded,
     marked,
     suspects,
 )
-from fairpca.data.files.csv_quotes import check_quotes
 from fairpca.data.files.table_source import DataFileError, TableSource
 from fairpca.data.row_numbers import COUNTED
 
-__all__ = ["open_csv"]
+__all__ = ["open_csv", "write_csv"]
 
 BLOCK_BYTES = 1 << 20
 """Bytes parsed at a time, unless rows are long: also the longest row that can be read."""
 
 ROWS_PER_BLOCK = 32
-"""A block holds at least so many rows as long as the header."""
+"""A block holds at least this many rows as long as the header."""
 
 _LADDER = (
     pa.null(),
@@ -56,21 +59,21 @@ def open_csv(path: Path, na_values: Sequence[str] = ()) -> TableSource:
         first = file.readline(1 << 26)
     delimiter = "\t" if path.suffix.lower() == ".tsv" else _guess_delimiter(first)
     block_bytes = max(BLOCK_BYTES, ROWS_PER_BLOCK * len(first))
-    source = CsvSource(
-        path,
-        (),
-        None,
-        delimiter=delimiter,
-        block_bytes=block_bytes,
-        na_values=tuple(na_values),
-    )
+    source = CsvSource(path, (), None, delimiter=delimiter, block_bytes=block_bytes)
     names = source.header()
     index: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     if len(names) > 1 and names[0] == "" and all(names[1:]):  # what DataFrame.to_csv writes
         index, names = ("",), names[1:]
         notes = ("the first column has no name: taken as row numbers and left out",)
-    return replace(source, column_names=names, index_names=index, notes=notes, n_columns=len(names))
+    return replace(
+        source,
+        column_names=names,
+        index_names=index,
+        notes=notes,
+        n_columns=len(names),
+        na_values=tuple(na_values),
+    )
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class CsvSource(TableSource):
     def header(self) -> tuple[str, ...]:
         """Return the names in the first row."""
         try:
-            with self._open(None, {}) as reader:
+            with csv.open_csv(self.path, **self._options(None, {})) as reader:
                 return tuple(reader.schema.names)
         except pa.ArrowInvalid as error:
             check_quotes(self.path, self.delimiter)  # the better reason, if it is one
@@ -116,7 +119,10 @@ class CsvSource(TableSource):
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
         size = max(1, self.path.stat().st_size)
         try:
-            with pa.OSFile(str(self.path)) as file, self._open(columns, types, file) as reader:
+            with (
+                pa.OSFile(str(self.path)) as file,
+                csv.open_csv(file, **self._options(columns, types)) as reader,
+            ):
                 for batch in reader:
                     yield batch, file.tell() / size
         except pa.ArrowInvalid as error:
@@ -128,12 +134,7 @@ class CsvSource(TableSource):
         if holds_hexadecimal(self.path):  # pyarrow would take 0x10 for 16
             types = {**self._inferred([n for n in columns if n not in types]), **types}
         try:
-            table = csv.read_csv(
-                self.path,
-                read_options=csv.ReadOptions(block_size=self.block_bytes),
-                parse_options=self._parsing(),
-                convert_options=self._converting(columns, types),
-            )
+            table = csv.read_csv(self.path, **self._options(columns, types, use_threads=True))
         except pa.ArrowInvalid as error:
             for _ in self._typed(columns, dict.fromkeys(columns, pa.binary())):
                 pass  # read again in order, which tells the number of the bad row
@@ -141,36 +142,28 @@ class CsvSource(TableSource):
         _check_text(table, self.path)
         return marked(table, self._codes(suspects(table, padded=holds_padded(self.path))))
 
-    def _open(
+    def _options(
         self,
         columns: list[str] | None,
         types: Mapping[str, pa.DataType],
-        file: Any = None,
-    ) -> Any:
-        return csv.open_csv(
-            file or self.path,
-            read_options=csv.ReadOptions(block_size=self.block_bytes, use_threads=False),
-            parse_options=self._parsing(),
-            convert_options=self._converting(columns, types),
-        )
-
-    def _parsing(self) -> csv.ParseOptions:
-        return csv.ParseOptions(
-            delimiter=self.delimiter,
-            newlines_in_values=True,
-            # In a table of one column an empty line is a missing value, not nothing.
-            ignore_empty_lines=self.n_columns != 1,
-        )
-
-    def _converting(
-        self, columns: list[str] | None, types: Mapping[str, pa.DataType]
-    ) -> csv.ConvertOptions:
-        return csv.ConvertOptions(
-            null_values=["", *self.na_values],
-            strings_can_be_null=True,
-            include_columns=columns,
-            column_types={name: types[name] for name in columns or () if name in types},
-        )
+        *,
+        use_threads: bool = False,
+    ) -> dict[str, Any]:
+        return {
+            "read_options": csv.ReadOptions(block_size=self.block_bytes, use_threads=use_threads),
+            "parse_options": csv.ParseOptions(
+                delimiter=self.delimiter,
+                newlines_in_values=True,
+                # In a table of one column an empty line is a missing value, not nothing.
+                ignore_empty_lines=self.n_columns != 1,
+            ),
+            "convert_options": csv.ConvertOptions(
+                null_values=["", *self.na_values],
+                strings_can_be_null=True,
+                include_columns=columns,
+                column_types={name: types[name] for name in columns or () if name in types},
+            ),
+        }
 
     def _inferred(self, columns: list[str]) -> dict[str, pa.DataType]:
         """Find each column's type from all of its values, in one pass and constant memory."""
@@ -268,3 +261,17 @@ def _guess_delimiter(line: bytes) -> str:
     if b"," in bare:
         return ","
     return max(",;\t", key=lambda c: bare.count(c.encode()))
+
+
+def _without_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Refuse columns with several values in a row, for which text has no place."""
+    for field in batch.schema:
+        if pa.types.is_nested(field.type):
+            raise ValueError(
+                f"column {field.name!r} holds {field.type} values, for which a CSV file has no "
+                "place: write .parquet or .arrow, or do not copy the column."
+            )
+    return plain_types(batch)
+
+
+write_csv = partial(ArrowWriter, open_writer=csv.CSVWriter, prepared=_without_lists)

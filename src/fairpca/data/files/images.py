@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.files.opening import check_columns, open_table
-from fairpca.data.files.row_blocks import ColumnRoles, RowBlock, RowSource
-from fairpca.data.files.table_source import DataFileError
+from fairpca.data.files.kinds import open_table
+from fairpca.data.files.row_source import RowBlock, RowSource, column_list
+from fairpca.data.files.table_source import DataFileError, check_columns
 
 __all__ = ["ImageFolder"]
 
@@ -25,23 +25,8 @@ _CHANNELS = {"red": 0, "green": 1, "blue": 2}
 class ImageFolder(RowSource):
     """One row per image: its pixels in [0, 1], row by row, of one channel or in grey.
 
-    Needs Pillow. Colour images are analysed channel by channel, as Lee et al. (2023, §7.1) do:
-    fit one estimator per channel.
-
-    Parameters
-    ----------
-    name, n_rows, rereadable
-        See `RowSource`.
-    files : sequence of Path
-        The images.
-    labels : mapping of str to ndarray
-        Group labels per attribute.
-    size : (int, int) or None
-        Height and width to resize to; None for the images' own, which must then be alike.
-    channel : {"grey", "red", "green", "blue"}
-        What a pixel's value is.
-    block_rows : int
-        Images per block.
+    Needs Pillow. Color images are analyzed channel by channel, as Lee et al. (2023, §7.1) do:
+    fit one estimator per channel. Open a folder with `ImageFolder.open`.
     """
 
     files: Sequence[Path] = ()
@@ -74,8 +59,12 @@ class ImageFolder(RowSource):
             Label columns.
         file_column : str
             The column of file names, relative to the folder.
-        size, channel, block_rows
-            See `ImageFolder`.
+        size : (int, int), optional
+            Height and width to resize to; the images' own, which must then be alike, without.
+        channel : {"grey", "red", "green", "blue"}
+            What a pixel's value is.
+        block_rows : int
+            Images per block.
 
         Raises
         ------
@@ -88,7 +77,7 @@ class ImageFolder(RowSource):
             raise ValueError(
                 f"channel must be one of 'grey', 'red', 'green', 'blue'; got {channel!r}."
             )
-        groups = ColumnRoles(sensitive_features).groups
+        groups = column_list(sensitive_features)
         source = open_table(labels)
         check_columns([file_column, *groups], source.column_names, str(labels))
         table = source.read([file_column, *groups])
@@ -98,12 +87,11 @@ class ImageFolder(RowSource):
             raise FileNotFoundError(
                 f"{labels} names {len(absent)} images that are not there, for example {absent[0]}."
             )
-        columns = {g: np.array(table[g].to_pylist(), dtype=object) for g in groups}
         return cls(
             name=f"{folder} ({channel}, {'own size' if size is None else size})",
             n_rows=len(files),
             files=files,
-            labels=columns,
+            labels={g: np.array(table[g].to_pylist(), dtype=object) for g in groups},
             size=size,
             channel=channel,
             block_rows=block_rows,

@@ -12,6 +12,7 @@ import datetime as dt
 import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -27,22 +28,39 @@ ARRAY_KINDS = "biufcUSMm"
 """dtype kinds that an ``.npy`` file holds without pickle."""
 
 
+def _scalar(content: Any) -> np.generic:
+    name, plain = content
+    if name not in _SCALARS:
+        raise ValueError(f"unknown scalar type {name!r}")
+    scalar: np.generic = np.dtype(name).type(plain)
+    return scalar
+
+
+_FORMS: Mapping[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "datetime64": (
+        np.datetime64,
+        lambda value: [str(value), np.datetime_data(value.dtype)[0]],
+        lambda content: np.datetime64(*content),
+    ),
+    "datetime": (dt.datetime, methodcaller("isoformat"), dt.datetime.fromisoformat),
+    "date": (dt.date, methodcaller("isoformat"), dt.date.fromisoformat),
+    "decimal": (Decimal, str, Decimal),
+    "bytes": (bytes, methodcaller("hex"), bytes.fromhex),
+}
+"""For each tag the kind of value, its content and the value of a content; the first kind counts."""
+
+_VALUE_OF: Mapping[str, Callable[[Any], Any]] = {
+    "float": float,
+    "scalar": _scalar,
+    **{tag: value_of for tag, (_, _, value_of) in _FORMS.items()},
+}
+
+
 def encode(value: Any, put_array: Callable[[NDArray[Any]], str], where: str) -> Any:
-    """Return `value` in terms of JSON.
+    """Return a plain value, or containers of such, in terms of JSON.
 
-    Parameters
-    ----------
-    value : object
-        A plain value, or containers of plain values.
-    put_array : callable
-        Stores an array and returns the name to find it by.
-    where : str
-        What this value is, for the error message.
-
-    Raises
-    ------
-    TypeError
-        If a value is of a kind that has no plain form.
+    `put_array` stores an array and returns the name to find it by; `where` says in error messages
+    what the value is. Raises `TypeError` for a value of a kind that has no plain form.
     """
     if value is None or type(value) in (bool, int, str):
         return value
@@ -64,26 +82,14 @@ def encode(value: Any, put_array: Callable[[NDArray[Any]], str], where: str) -> 
                 for k, v in value.items()
             ]
         }
-    return _encode_scalar(value, where)
-
-
-def _encode_scalar(value: Any, where: str) -> Any:
     if isinstance(value, np.str_):
         return str(value)
-    if isinstance(value, np.datetime64):
-        return {"datetime64": [str(value), np.datetime_data(value.dtype)[0]]}
     if isinstance(value, np.generic) and value.dtype.name in _SCALARS:
         inner = value.item()
-        plain = repr(inner) if isinstance(inner, float) else inner
-        return {"scalar": [value.dtype.name, plain]}
-    if isinstance(value, dt.datetime):
-        return {"datetime": value.isoformat()}
-    if isinstance(value, dt.date):
-        return {"date": value.isoformat()}
-    if isinstance(value, Decimal):
-        return {"decimal": str(value)}
-    if isinstance(value, bytes):
-        return {"bytes": value.hex()}
+        return {"scalar": [value.dtype.name, repr(inner) if isinstance(inner, float) else inner]}
+    for tag, (kind, content_of, _) in _FORMS.items():
+        if isinstance(value, kind):
+            return {tag: content_of(value)}
     raise TypeError(
         f"{where} holds a {type(value).__name__}, which a model file cannot hold: only numbers, "
         "text, booleans, dates, None, arrays, and lists, tuples and dicts of these."
@@ -93,10 +99,7 @@ def _encode_scalar(value: Any, where: str) -> Any:
 def decode(value: Any, get_array: Callable[[str], NDArray[Any]]) -> Any:
     """Return the value that `encode` wrote; `get_array` finds an array by its name.
 
-    Raises
-    ------
-    ValueError
-        If this is nothing that `encode` writes.
+    Raises `ValueError` if this is nothing that `encode` writes.
     """
     if value is None or type(value) in (bool, int, float, str):
         return value
@@ -105,10 +108,9 @@ def decode(value: Any, get_array: Callable[[str], NDArray[Any]]) -> Any:
     ((tag, content),) = value.items()
     if tag == "array":
         return get_array(content)
-    if tag == "list":
-        return [decode(v, get_array) for v in content]
-    if tag == "tuple":
-        return tuple(decode(v, get_array) for v in content)
+    if tag in ("list", "tuple"):
+        items = [decode(v, get_array) for v in content]
+        return items if tag == "list" else tuple(items)
     if tag == "dict":
         return {decode(k, get_array): decode(v, get_array) for k, v in content}
     if tag == "objects":
@@ -116,25 +118,6 @@ def decode(value: Any, get_array: Callable[[str], NDArray[Any]]) -> Any:
         array = np.empty(len(items), dtype=object)
         array[:] = [decode(v, get_array) for v in items]
         return array.reshape(shape)
-    if tag not in _DECODERS:
+    if tag not in _VALUE_OF:
         raise ValueError(f"unknown tag {tag!r}")
-    return _DECODERS[tag](content)
-
-
-def _decode_scalar(content: Any) -> np.generic:
-    name, plain = content
-    if name not in _SCALARS:
-        raise ValueError(f"unknown scalar type {name!r}")
-    scalar: np.generic = np.dtype(name).type(plain)
-    return scalar
-
-
-_DECODERS: Mapping[str, Callable[[Any], Any]] = {
-    "float": float,
-    "scalar": _decode_scalar,
-    "datetime64": lambda content: np.datetime64(*content),
-    "datetime": dt.datetime.fromisoformat,
-    "date": dt.date.fromisoformat,
-    "decimal": Decimal,
-    "bytes": bytes.fromhex,
-}
+    return _VALUE_OF[tag](content)

@@ -1,7 +1,4 @@
-"""Row-block sources: data that come, or are read, a bounded number of rows at a time.
-
-`as_row_source` opens paths, arrays and streams as a `RowSource`; `prefetched` reads ahead.
-"""
+"""What a fit in blocks may be given, as a `RowSource`: paths, arrays, datasets and streams."""
 
 from __future__ import annotations
 
@@ -12,23 +9,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fairpca.data.files.arrow_files import DatasetSource, open_parquet_folder
+from fairpca.data.files.kinds import SUFFIXES, open_table
 from fairpca.data.files.numpy_files import map_array
-from fairpca.data.files.opening import SUFFIXES, open_table
-from fairpca.data.files.parquet_folders import open_parquet_folder
 from fairpca.data.files.paths import check_readable
 from fairpca.data.files.row_source import (
     ArraySource,
     BlockStream,
-    ColumnRoles,
     RowBlock,
     RowSource,
     TableRows,
 )
+from fairpca.data.files.stores import STORE_SUFFIXES, open_store
 
 __all__ = [
     "ArraySource",
     "BlockStream",
-    "ColumnRoles",
     "RowBlock",
     "RowSource",
     "TableRows",
@@ -52,34 +48,26 @@ def as_row_source(
     Parameters
     ----------
     data : RowSource, path, iterable of tuples, pyarrow dataset, Zarr or HDF5 array
-        A path may be a CSV, Parquet, Arrow or ``.npy`` file, a Zarr or HDF5 store (its array ``X``,
+        A path may be a CSV, Parquet, Arrow or NumPy file, a Zarr or HDF5 store (its array ``X``,
         or ``store.h5::name``), or a folder of Parquet files.
     sensitive_features, y, sample_weight : str, sequence of str or array-like, optional
-        Column names, for tables; one entry per row, for arrays.
+        Column names, for tables; one entry per row, for arrays. A stream of blocks brings its own.
     block_rows : int, optional
         Rows of a block.
-
-    Raises
-    ------
-    ValueError
-        If a path is of no known kind, or parts that a source brings itself are given as well.
     """
+    parts = {"sensitive_features": sensitive_features, "y": y, "sample_weight": sample_weight}
     if isinstance(data, RowSource):
-        _check_no_parts(sensitive_features, y, sample_weight)
+        _check_no_parts(parts)
         return data
     if isinstance(data, str | Path):
-        return _open_path(data, (sensitive_features, y, sample_weight), block_rows)
+        return _open_path(data, parts, block_rows)
     if type(data).__module__.startswith("pyarrow._dataset"):
-        return TableRows.over(
-            data, ColumnRoles(sensitive_features, y, sample_weight), block_rows=block_rows
-        )
+        return TableRows.over(DatasetSource.over(data), **parts, block_rows=block_rows)
     if type(data).__module__.partition(".")[0] in {"zarr", "h5py"} and hasattr(data, "shape"):
-        return ArraySource.over(
-            data, sensitive_features, sample_weight=sample_weight, y=y, block_rows=block_rows
-        )
+        return ArraySource.over(data, **parts, block_rows=block_rows)
     if not _is_stream(data):
         return None
-    _check_no_parts(sensitive_features, y, sample_weight)
+    _check_no_parts(parts)
     once = isinstance(data, Iterator)
     name = "generator" if once else type(data).__name__
     return BlockStream(name=name, n_rows=None, rereadable=not once, items=data)
@@ -121,48 +109,30 @@ def prefetched(blocks: Iterator[_Block], depth: int = 2) -> Iterator[_Block]:
         reader.join()
 
 
-def _open_path(path: str | Path, parts: tuple[Any, Any, Any], block_rows: int | None) -> RowSource:
-    sensitive_features, y, sample_weight = parts
-    text = str(path)
-    store = text.partition("::")[0]
-    suffix = Path(store).suffix.lower()
-    if suffix in {".zarr", ".h5", ".hdf5", ".h5ad"}:
-        from fairpca.data.files.stores import open_store
-
-        return open_store(
-            text, sensitive_features, y=y, sample_weight=sample_weight, block_rows=block_rows
-        )
-    if suffix == ".npy" and not _is_names(sensitive_features):
-        return ArraySource.over(
-            map_array(Path(path)),
-            sensitive_features,
-            sample_weight=sample_weight,
-            y=y,
-            block_rows=block_rows,
-            name=text,
-        )
-    for name, part in (
-        ("sensitive_features", sensitive_features),
-        ("y", y),
-        ("sample_weight", sample_weight),
-    ):
+def _open_path(path: str | Path, parts: dict[str, Any], block_rows: int | None) -> RowSource:
+    suffix = Path(str(path).partition("::")[0]).suffix.lower()
+    if suffix in STORE_SUFFIXES:
+        return open_store(path, **parts, block_rows=block_rows)
+    if suffix == ".npy" and not _is_names(parts["sensitive_features"]):
+        array = map_array(Path(path))
+        return ArraySource.over(array, **parts, block_rows=block_rows, name=str(path))
+    for name, part in parts.items():
         if part is not None and not _is_names(part):
             raise ValueError(f"{path}: give {name} as the name of a column of the file.")
-    roles = ColumnRoles(*parts)
     if os.path.isdir(path):
-        return TableRows.over(open_parquet_folder(Path(path)), roles, block_rows=block_rows)
+        return TableRows.over(open_parquet_folder(Path(path)), **parts, block_rows=block_rows)
     check_readable(path, "file or folder")
     if suffix not in SUFFIXES:
-        known = ", ".join([*SUFFIXES, ".zarr", ".h5", ".hdf5", ".h5ad"])
         raise ValueError(
-            f"{path}: unknown kind of file {suffix!r}. Files to be read in blocks end in {known}; "
-            "a folder must hold Parquet files (images: fairpca.data.files.images.ImageFolder)."
+            f"{path}: unknown kind of file {suffix!r}. Files to be read in blocks end in "
+            f"{', '.join([*SUFFIXES, *STORE_SUFFIXES])}; a folder must hold Parquet files "
+            "(images: fairpca.data.files.images.ImageFolder)."
         )
-    return TableRows.over(open_table(path), roles, block_rows=block_rows)
+    return TableRows.over(open_table(path), **parts, block_rows=block_rows)
 
 
 def _is_names(value: Any) -> bool:
-    """Whether a value is a column name, or a few of them: the labels of rows come as arrays."""
+    """Whether a value names columns, one or several: the labels of rows come as arrays."""
     return isinstance(value, str) or (
         isinstance(value, list | tuple) and bool(value) and all(isinstance(v, str) for v in value)
     )
@@ -189,8 +159,8 @@ def _is_block(item: Any) -> bool:
     return nested or getattr(first, "ndim", 0) > 0
 
 
-def _check_no_parts(*parts: Any) -> None:
-    if any(part is not None for part in parts):
+def _check_no_parts(parts: dict[str, Any]) -> None:
+    if any(part is not None for part in parts.values()):
         raise ValueError(
             "a stream of blocks brings its own groups, weights and labels: give tuples "
             "(X_block, groups_block[, weights[, y]]), and no sensitive_features beside them."

@@ -1,26 +1,30 @@
 """Blocks of rows with their groups, from the start or from a given block on: `RowSource`.
 
-What cannot be read again (a generator) says so.
+A source that cannot be read again (a generator) says so.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from fairpca.data.files.arrow_types import check_flat, is_text, plain_types
-from fairpca.data.files.opening import TableSource, check_columns
-from fairpca.data.files.parquet_folders import check_partitions
-from fairpca.data.files.table_source import reading
+from fairpca.data.files.arrow_types import check_flat, is_text
+from fairpca.data.files.table_source import TableSource, check_columns
 
-__all__ = ["ArraySource", "BlockStream", "ColumnRoles", "RowBlock", "RowSource", "TableRows"]
+__all__ = [
+    "ArraySource",
+    "BlockStream",
+    "RowBlock",
+    "RowSource",
+    "TableRows",
+    "column_list",
+]
 
 BLOCK_BYTES = 32 * 2**20
 """Size of a block read from an array, unless told otherwise."""
@@ -28,15 +32,7 @@ BLOCK_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Some rows and what belongs to them; every part as `fit` takes it.
-
-    Parameters
-    ----------
-    X : array-like or frame of shape (n_rows, n_features)
-        The rows.
-    sensitive_features, sample_weight, y : optional
-        As in `fit`.
-    """
+    """Some rows X, an array-like or frame, and their groups, weights and labels, as `fit` takes."""
 
     X: Any
     sensitive_features: Any = None
@@ -51,16 +47,10 @@ class RowBlock:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowSource(ABC):
-    """Where blocks of rows come from.
+    """Where blocks of rows come from, with its name in messages.
 
-    Attributes
-    ----------
-    name : str
-        What to call it in messages.
-    n_rows : int or None
-        All rows, None where only reading would tell.
-    rereadable : bool
-        Whether `blocks` may be called more than once.
+    `n_rows` are all rows, None where only reading would tell. `rereadable` says whether `blocks`
+    may be called more than once.
     """
 
     name: str
@@ -127,13 +117,7 @@ class ArraySource(RowSource):
         block_rows: int | None = None,
         name: str = "array",
     ) -> ArraySource:
-        """Return the source of an array's rows.
-
-        Raises
-        ------
-        ValueError
-            If X has no columns, or labels or weights are not one per row.
-        """
+        """Return the source of an array's rows; labels and weights are one per row."""
         if len(X.shape) < 2:
             raise ValueError(
                 f"{name} has the shape {tuple(X.shape)}: rows and columns are needed, (n_samples, "
@@ -180,124 +164,87 @@ class ArraySource(RowSource):
             )
 
 
-@dataclass(frozen=True)
-class ColumnRoles:
-    """Which columns of a table are what; all others are features.
-
-    Parameters
-    ----------
-    sensitive_features : str or sequence of str, optional
-        Columns of group labels.
-    y, sample_weight : str, optional
-        Label and weight columns.
-    features : sequence of str, optional
-        The features, in place of all other columns.
-    """
-
-    sensitive_features: str | Sequence[str] | None = None
-    y: str | None = None
-    sample_weight: str | None = None
-    features: Sequence[str] | None = None
-
-    @property
-    def groups(self) -> list[str]:
-        """The group columns."""
-        names = self.sensitive_features
-        return [names] if isinstance(names, str) else list(names or ())
-
-    def columns(self, available: Sequence[str], where: str) -> tuple[list[str], list[str]]:
-        """Return the feature columns, and all columns to read.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            If a column is not there.
-        """
-        others = [*self.groups, *(n for n in (self.y, self.sample_weight) if n is not None)]
-        check_columns([*others, *(self.features or ())], available, where)
-        features = list(self.features or (n for n in available if n not in others))
-        return features, list(dict.fromkeys([*features, *others]))
-
-    def split(self, batch: pa.RecordBatch, features: list[str]) -> RowBlock:
-        """Return a batch's parts."""
-        groups = self.groups
-        return RowBlock(
-            pa.Table.from_batches([batch.select(features)]),
-            {name: _values(batch, name) for name in groups} if groups else None,
-            None if self.sample_weight is None else _values(batch, self.sample_weight),
-            None if self.y is None else _values(batch, self.y),
-        )
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableRows(RowSource):
-    """The rows of a table: a data file, or a `pyarrow.dataset.Dataset` of many."""
+    """The rows of a table, of which some columns are groups, labels or weights.
 
-    table: Any = None
-    roles: ColumnRoles = field(default_factory=ColumnRoles)
+    The features are all other columns unless `features` names them.
+    """
+
+    table: TableSource
+    sensitive_features: Sequence[str] = ()
+    y: str | None = None
+    sample_weight: str | None = None
+    features: Sequence[str] = ()
     block_rows: int | None = None
 
     @classmethod
-    def over(cls, table: Any, roles: ColumnRoles, *, block_rows: int | None = None) -> TableRows:
-        """Return the source of a `TableSource`'s or an Arrow dataset's rows."""
-        if isinstance(table, TableSource):
-            name, n_rows = str(table.path), table.n_rows
-        else:
-            files = getattr(table, "files", ())
-            check_partitions(table)
-            with reading(Path(files[0]).parent if files else Path("dataset")):
-                name, n_rows = f"dataset of {len(files)} files", table.count_rows()
-        return cls(name=name, n_rows=n_rows, table=table, roles=roles, block_rows=block_rows)
+    def over(
+        cls,
+        table: TableSource,
+        sensitive_features: str | Sequence[str] | None = None,
+        *,
+        y: str | None = None,
+        sample_weight: str | None = None,
+        features: Sequence[str] = (),
+        block_rows: int | None = None,
+    ) -> TableRows:
+        """Return the source of a table's rows."""
+        return cls(
+            name=str(table.path),
+            n_rows=table.n_rows,
+            table=table,
+            sensitive_features=column_list(sensitive_features),
+            y=y,
+            sample_weight=sample_weight,
+            features=features,
+            block_rows=block_rows,
+        )
 
     def blocks(self, start: int = 0) -> Iterator[RowBlock]:
         """See `RowSource.blocks`."""
-        for batch in islice(self._batches(), start, None):
-            yield self.roles.split(batch, self._features())
+        features, columns = self._columns()
+        batches = self.table.blocks(columns, block_rows=self.block_rows)
+        for batch in islice(batches, start, None):
+            yield RowBlock(
+                pa.Table.from_batches([batch.select(features)]),
+                {name: _values(batch, name) for name in self.sensitive_features} or None,
+                None if self.sample_weight is None else _values(batch, self.sample_weight),
+                None if self.y is None else _values(batch, self.y),
+            )
 
     def identity(self) -> dict[str, Any]:
         """See `RowSource.identity`."""
-        roles = self.roles
         return {
             **super().identity(),
             "rows of a block": self.block_rows,
-            "columns of sensitive features": roles.groups,
-            "column of y": roles.y,
-            "column of sample weights": roles.sample_weight,
-            "features": self._features(),
+            "columns of sensitive features": list(self.sensitive_features),
+            "column of y": self.y,
+            "column of sample weights": self.sample_weight,
+            "features": self._columns()[0],
         }
 
     def weighted_rows(self) -> int | None:
         """See `RowSource.weighted_rows`; reads the column of weights."""
-        name = self.roles.sample_weight
+        name = self.sample_weight
         if name is None or self.n_rows is None:
             return self.n_rows
-        return sum(int(np.count_nonzero(_values(b, name))) for b in self._batches([name]))
-
-    def _batches(self, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-        columns = columns or self._columns()[1]
-        if isinstance(self.table, TableSource):
-            yield from self.table.blocks(columns, block_rows=self.block_rows)
-            return
-        size = self.block_rows or max(1, BLOCK_BYTES // (8 * len(columns)))
-        # One fragment after the other: a scanner's read-ahead would hold many files' rows.
-        for fragment in self.table.get_fragments():
-            with reading(Path(getattr(fragment, "path", self.name))):
-                batches = fragment.to_batches(
-                    schema=self.table.schema,
-                    columns=columns,
-                    batch_size=size,
-                    batch_readahead=1,
-                    fragment_readahead=1,
-                )
-                yield from (plain_types(batch) for batch in batches if batch.num_rows)
+        batches = self.table.blocks([name], block_rows=self.block_rows)
+        return sum(int(np.count_nonzero(_values(batch, name))) for batch in batches)
 
     def _columns(self) -> tuple[list[str], list[str]]:
-        table = self.table
-        names = table.column_names if isinstance(table, TableSource) else table.schema.names
-        return self.roles.columns(names, self.name)
+        """Return the feature columns, and all columns to read."""
+        single = [name for name in (self.y, self.sample_weight) if name is not None]
+        others = [*self.sensitive_features, *single]
+        available = self.table.column_names
+        check_columns([*others, *self.features], available, self.name)
+        features = list(self.features or (n for n in available if n not in others))
+        return features, list(dict.fromkeys([*features, *others]))
 
-    def _features(self) -> list[str]:
-        return self._columns()[0]
+
+def column_list(names: str | Sequence[str] | None) -> list[str]:
+    """Return one column name, several or none as a list."""
+    return [names] if isinstance(names, str) else list(names or ())
 
 
 def _length(values: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from fairpca.data.files.paths import check_readable
-from fairpca.data.files.row_blocks import ArraySource
+from fairpca.data.files.row_source import ArraySource
 from fairpca.data.files.table_source import DataFileError
 
-__all__ = ["open_store"]
+__all__ = ["STORE_SUFFIXES", "open_store"]
+
+STORE_SUFFIXES = (".zarr", ".h5", ".hdf5", ".h5ad")
 
 
 def open_store(
@@ -28,73 +31,53 @@ def open_store(
 ) -> ArraySource:
     """Return the source of an array's rows in a store.
 
-    Parameters
-    ----------
-    path : str or Path
-        ``data.zarr`` or ``data.h5``, whose array ``X`` is read; ``data.h5::images/train`` names
-        another one. A Zarr store may be a bare array.
-    sensitive_features, y, sample_weight : str, sequence of str or array-like, optional
-        Names of one-dimensional arrays in the store, also below ``obs``, or the values themselves.
-        Categorical and nullable columns are read as every version of AnnData has written them;
-        what is masked, or has the code -1, is missing.
-    block_rows : int, optional
-        Rows of a block; by default whole chunks of the array.
-
-    Raises
-    ------
-    ImportError
-        If the package that reads such stores is not installed.
-    ValueError
-        If an array is not there.
+    Of ``data.zarr`` or ``data.h5`` the array ``X`` is read; ``data.h5::images/train`` names another
+    one. A Zarr store may be a bare array. Groups, labels and weights are names of one-dimensional
+    arrays in the store, also below ``obs``, or the values themselves. Categorical and nullable
+    columns are read as every version of AnnData has written them; what is masked, or has the code
+    -1, is missing. Blocks are whole chunks of the array unless `block_rows` says otherwise.
     """
     text, _, inner = str(path).partition("::")
-    kind = "zarr" if Path(text).suffix.lower() == ".zarr" else "h5py"
-    if not os.path.isdir(text):  # a Zarr store is a folder
-        check_readable(text, "store")
-    module = _imported(kind, text)
-    try:
-        store = module.open(text, mode="r") if kind == "zarr" else module.File(text, "r")
-    except (OSError, ValueError) as error:
-        what = "Zarr store" if kind == "zarr" else "HDF5 file"
-        raise DataFileError(f"{text}: this is no {what}: {error}") from error
-    X = store if hasattr(store, "shape") else _find(store, inner or "X", text)[0]
+    inner = inner or "X"
+    store = _opened(text)
+    X = store if hasattr(store, "shape") else _find(store, inner, text)[0]
     if hasattr(X, "keys"):
         held = sorted(X.keys())
         if {"data", "indices"} <= set(held):
             raise ValueError(
-                f"{text}: {inner or 'X'} is stored as a sparse matrix; only dense arrays can be "
-                "read."
+                f"{text}: {inner} is stored as a sparse matrix; only dense arrays can be read."
             )
         raise ValueError(
-            f"{text}: {inner or 'X'} is a group, which holds {', '.join(map(repr, held[:10]))}: "
+            f"{text}: {inner} is a group, which holds {', '.join(map(repr, held[:10]))}: "
             f"give the path of an array, {text}::group/array."
         )
-    labels = _named(store, sensitive_features, text)
-    chunk = int((getattr(X, "chunks", None) or (1,))[0])
     source = ArraySource.over(
         X,
-        labels,
+        _named(store, sensitive_features, text),
         sample_weight=_named(store, sample_weight, text),
         y=_named(store, y, text),
         block_rows=block_rows,
         name=str(path),
     )
-    whole = max(1, source.block_rows // chunk) * chunk if block_rows is None else block_rows
-    return ArraySource.over(
-        X,
-        labels,
-        sample_weight=source.sample_weight,
-        y=source.y,
-        block_rows=whole,
-        name=str(path),
-    )
+    if block_rows is not None:
+        return source
+    chunk = int((getattr(X, "chunks", None) or (1,))[0])
+    return replace(source, block_rows=max(1, source.block_rows // chunk) * chunk)
 
 
-def _imported(module: str, path: str) -> Any:
+def _opened(path: str) -> Any:
+    kind = "zarr" if Path(path).suffix.lower() == ".zarr" else "h5py"
+    if not os.path.isdir(path):  # a Zarr store is a folder
+        check_readable(path, "store")
     try:
-        return import_module(module)
+        module = import_module(kind)
     except ImportError as error:
-        raise ImportError(f"reading {path} needs {module}: pip install {module}") from error
+        raise ImportError(f"reading {path} needs {kind}: pip install {kind}") from error
+    try:
+        return module.open(path, mode="r") if kind == "zarr" else module.File(path, "r")
+    except (OSError, ValueError) as error:
+        what = "Zarr store" if kind == "zarr" else "HDF5 file"
+        raise DataFileError(f"{path}: this is no {what}: {error}") from error
 
 
 def _find(store: Any, name: str, path: str) -> tuple[Any, Any]:

@@ -1,6 +1,6 @@
-"""A table in a file, whatever its kind: read whole, or in blocks of bounded size.
+"""A table in a file or in memory, read whole or in blocks of bounded size.
 
-A block holds at most `BLOCK_VALUES` numbers, so memory depends neither on the length of the file
+A block holds at most `BLOCK_VALUES` numbers, so memory depends neither on the length of the table
 nor on its width.
 """
 
@@ -19,9 +19,11 @@ __all__ = [
     "BLOCK_ROWS",
     "ColumnNotFoundError",
     "DataFileError",
+    "TableInMemory",
     "TableSource",
     "check_columns",
     "reading",
+    "rows_per_block",
 ]
 
 BLOCK_ROWS = 16_384
@@ -30,7 +32,10 @@ BLOCK_ROWS = 16_384
 BLOCK_VALUES = 4_000_000
 """The most values a block may hold: 32 MB of float64, however many columns there are."""
 
-Progress = Callable[[float], None]
+
+def rows_per_block(n_columns: int) -> int:
+    """Return how many rows of that many columns a block may hold, at least one."""
+    return max(1, min(BLOCK_ROWS, BLOCK_VALUES // max(1, n_columns)))
 
 
 class DataFileError(ValueError):
@@ -43,20 +48,11 @@ class ColumnNotFoundError(DataFileError):
 
 @dataclass(frozen=True)
 class TableSource(ABC):
-    """A table in a file that can be read whole or block by block, as often as needed.
+    """A table that can be read whole or block by block, as often as needed.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    column_names : tuple of str
-        Its columns, without a stored row index.
-    n_rows : int or None
-        Its rows, None where only reading the file would tell (CSV).
-    index_names : tuple of str
-        Columns that hold a stored pandas index: read only where asked for by name.
-    notes : tuple of str
-        What a user should know about how the file was taken.
+    `path` is the file, or the name of another table in messages. `n_rows` is None where only
+    reading the file would tell (CSV). `index_names` are columns that hold a stored pandas index:
+    they are read only where asked for by name. `notes` say how the file was taken.
     """
 
     path: Path
@@ -71,22 +67,23 @@ class TableSource(ABC):
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
         """Yield blocks of the chosen columns with the share of the file read so far."""
 
-    @abstractmethod
     def _table(self, columns: list[str]) -> pa.Table:
         """Read the chosen columns of the whole file."""
+        batches = [batch for batch, _ in self._batches(columns, {}, BLOCK_ROWS)]
+        return pa.Table.from_batches(batches) if batches else pa.table({c: [] for c in columns})
+
+    def _rows_per_block(self, n_columns: int) -> int:
+        return rows_per_block(n_columns)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the whole table, or the chosen columns of it.
 
-        Raises
-        ------
-        DataFileError
-            If a column is unknown, the file is damaged or it has no rows.
+        Raises `DataFileError` if a column is unknown, the file is damaged or it has no rows.
         """
         with reading(self.path):
             table = self._table(self._chosen(columns))
         if table.num_rows == 0:
-            raise _no_rows(self.path)
+            raise self._no_rows()
         return table
 
     def blocks(
@@ -95,24 +92,16 @@ class TableSource(ABC):
         *,
         types: Mapping[str, pa.DataType] | None = None,
         block_rows: int | None = None,
-        progress: Progress | None = None,
+        progress: Callable[[float], None] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the table in blocks; memory is that of a few blocks, whatever the file's size.
+        """Yield the table, or chosen columns of it, in blocks of at most `block_rows` rows.
 
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            The columns to read, all by default.
-        types : mapping of str to pyarrow.DataType, optional
-            Types to read CSV columns as. Columns not named are inferred from the whole file, which
-            costs one more pass over it.
-        block_rows : int, optional
-            The most rows in a block.
-        progress : callable, optional
-            Called after each block with the share of the file read, in [0, 1].
+        Memory is that of a few blocks, whatever the file's size. `types` are for CSV columns; those
+        of columns not named are inferred from the whole file, which costs one more pass over it.
+        `progress` is called after each block with the share of the file read, in [0, 1].
         """
         chosen = self._chosen(columns)
-        rows = block_rows or max(1, min(BLOCK_ROWS, BLOCK_VALUES // max(1, len(chosen))))
+        rows = block_rows or self._rows_per_block(len(chosen))
         empty = True
         with reading(self.path):
             for batch, share in self._batches(chosen, types or {}, rows):
@@ -122,7 +111,7 @@ class TableSource(ABC):
                 if progress is not None:
                     progress(min(1.0, share))
         if empty:
-            raise _no_rows(self.path)
+            raise self._no_rows()
 
     def as_text(self, columns: Iterable[str]) -> TableSource:
         """Return the source with these columns read letter by letter, where the file is text.
@@ -131,11 +120,46 @@ class TableSource(ABC):
         """
         return self
 
-    def _chosen(self, columns: Sequence[str] | None) -> list[str]:
-        if columns is None:
-            return list(self.column_names)
+    def check(self, columns: Iterable[str]) -> None:
+        """Raise `ColumnNotFoundError` for the first name that no column or stored index has."""
         check_columns(columns, (*self.column_names, *self.index_names), str(self.path))
-        return list(dict.fromkeys(columns))
+
+    def _chosen(self, columns: Sequence[str] | None) -> list[str]:
+        self.check(columns or ())
+        return list(dict.fromkeys(self.column_names if columns is None else columns))
+
+    def _no_rows(self) -> DataFileError:
+        return DataFileError(f"{self.path}: the table has column names but no rows.")
+
+
+@dataclass(frozen=True, eq=False)
+class TableInMemory(TableSource):
+    """A table in memory as a source.
+
+    Examples
+    --------
+    >>> source = TableInMemory.of("people", pa.table({"age": [34, 51, 20]}))
+    >>> [batch.num_rows for batch in source.blocks(block_rows=2)]
+    [2, 1]
+    """
+
+    table: pa.Table = None
+
+    @classmethod
+    def of(cls, name: str, table: pa.Table) -> TableInMemory:
+        """Give a table a name to be called by in messages."""
+        return cls(Path(name), tuple(table.column_names), table.num_rows, table=table)
+
+    def _batches(
+        self, columns: list[str], types: Mapping[str, pa.DataType], block_rows: int
+    ) -> Iterator[tuple[pa.RecordBatch, float]]:
+        done = 0
+        for batch in self.table.select(columns).to_batches(block_rows):
+            done += batch.num_rows
+            yield batch, done / self.table.num_rows
+
+    def _table(self, columns: list[str]) -> pa.Table:
+        return self.table.select(columns)
 
 
 def check_columns(wanted: Iterable[str], available: Sequence[str], where: str) -> None:
@@ -178,7 +202,3 @@ def reading(path: Path) -> Iterator[None]:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _no_rows(path: Path) -> DataFileError:
-    return DataFileError(f"{path}: the table has column names but no rows.")

@@ -1,8 +1,10 @@
-"""The categories of text columns: their names, and each row's place among those that are known."""
+"""The categories of text columns: each row's place among them, and values that are new."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +12,61 @@ from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.tables.columns import MISSING, Kind, text_codes
-from fairpca.data.tables.unseen import UnseenValues
+from fairpca.data.warn import warn_caller
 
-__all__ = ["category_codes", "category_of"]
+__all__ = ["UnseenValues", "category_codes", "category_of", "describe_filled"]
 
 _LIKE_MISSING = re.compile(r"\(+missing\)+")
+
+
+class UnseenValues:
+    """What `fit` did not see, counted while rows are encoded: new text, and gaps that were filled.
+
+    Attributes
+    ----------
+    counts : Counter of (str, str or None)
+        Rows by column and value of text columns.
+    filled : Counter of str
+        Missing values that were imputed, by column.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str | None]] = Counter()
+        self.filled: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return self.counts.total()
+
+    def describe(self) -> str:
+        """Return one sentence that names the columns, values and row counts."""
+        shown = ", ".join(
+            f"column {column!r} has {'missing values' if value is None else repr(value)} "
+            f"({n} {'row' if n == 1 else 'rows'})"
+            for (column, value), n in self.counts.most_common(3)
+        )
+        more = f" and {len(self.counts) - 3} more" if len(self.counts) > 3 else ""
+        what = "one value" if len(self.counts) == 1 else f"{len(self.counts)} values"
+        return (
+            f"{what} of text columns {'was' if len(self.counts) == 1 else 'were'} not there when "
+            f"the encoder was fitted: {shown}{more}. Such a row has 0 in all of that column's "
+            "categories."
+        )
+
+    def warn(self) -> None:
+        """Warn with that sentence, if there were any."""
+        if len(self):
+            warn_caller(self.describe())
+
+
+def describe_filled(counts: Mapping[str, int]) -> str:
+    """Return one sentence that names the columns whose missing values were filled in.
+
+    Examples
+    --------
+    >>> describe_filled({"age": 2})
+    'missing values were filled in: age (2).'
+    """
+    return f"missing values were filled in: {', '.join(f'{k} ({n})' for k, n in counts.items())}."
 
 
 def category_of(value: str | None) -> str:
@@ -41,25 +93,7 @@ def category_codes(
 ) -> NDArray[np.intp]:
     """Return each row's position in `known`, shape (n_rows,), -1 where its value is not there.
 
-    Parameters
-    ----------
-    column : pyarrow.Array
-        The values.
-    name : str
-        The column.
-    kind : {"text", "boolean"}
-        What it holds.
-    known : tuple of str
-        The categories.
-    unseen : UnseenValues
-        Counts the values that are not there.
-    strict : bool
-        Refuse them instead.
-
-    Raises
-    ------
-    AdviceError
-        Naming the column and the value.
+    Values that are not there are counted in `unseen`, or refused if `strict`.
     """
     values, indices = text_codes(column, name, kind)
     position = {value: i for i, value in enumerate(known)}

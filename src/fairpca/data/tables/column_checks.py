@@ -1,7 +1,7 @@
-"""What is wrong with a table's columns as features: gaps, identifiers, row numbers, odd numbers.
+"""Problems of a table's columns as features: gaps, identifiers, row numbers, odd numbers.
 
-Everything is decided from a `TableProfile`, so that a table read whole and one read in blocks are
-judged alike.
+Everything is decided from a `TableProfile`, so a table read in blocks gets the same errors and
+warnings as one read whole.
 """
 
 from __future__ import annotations
@@ -14,14 +14,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, AdviceWarning, Setting, several
-from fairpca.data.files.csv_codes import code_example
+from fairpca.data.files.csv_text import code_example
 from fairpca.data.row_numbers import COUNTED
 from fairpca.data.tables.column_profile import NumberProfile, TableProfile, TextProfile
-from fairpca.data.tables.columns import MISSING, count_missing, refuse_empty, refuse_infinite
+from fairpca.data.tables.columns import (
+    MISSING,
+    count_missing,
+    refuse_empty,
+    refuse_infinite,
+)
 from fairpca.data.tables.disguises import (
     GROUPED,
     MOSTLY,
-    check_not_disguised,
+    disguised,
     has_comma,
     is_number,
     rewritten,
@@ -41,36 +46,23 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 MAX_CATEGORIES = 1_000
-"""The most values a text column may have unless the user says otherwise."""
+"""The most distinct values of a text column by default; each becomes a feature."""
 
 
 def check_usable(profile: TableProfile, *, impute: bool = False) -> None:
-    """Refuse a table, looked at from its first to its last row, with everything that is wrong.
+    """Raise AdviceError if columns of a table, all of whose rows are in the profile, are unusable.
 
-    Parameters
-    ----------
-    profile : TableProfile
-        Of all rows.
-    impute : bool
-        Whether missing values are filled in.
-
-    Raises
-    ------
-    AdviceError
-        Naming every column that holds dates, nothing, infinite or missing values, names or
-        identifiers, or numbers with a few other values among them.
+    The error names every column that holds dates, nothing, infinite or missing values (unless they
+    are imputed), names or identifiers, or numbers with a few other values among them.
     """
     found = [p for name in profile.names for p in _column_problems(profile, name)]
     _raise(found, profile, impute=impute)
 
 
 def check_so_far(profile: TableProfile, *, impute: bool = False) -> None:
-    """Refuse a table of which more rows may follow, where they cannot change what is wrong.
+    """Raise AdviceError as `check_usable` does, where rows still to come cannot mend what is wrong.
 
-    Raises
-    ------
-    AdviceError
-        As `check_usable`, but of text only that has too many values whatever follows.
+    A text column is refused only if it has too many values whatever follows.
     """
     found = list(profile.unusable.values())
     for name, column in profile.columns.items():
@@ -91,16 +83,8 @@ def check_scalable(
 ) -> None:
     """Refuse numbers whose squares overflow in float64, or vanish although the numbers differ.
 
-    Parameters
-    ----------
-    profile : TableProfile
-        Of the rows so far.
-    names : sequence of str
-        The numeric columns.
-    means, variances : ndarray of shape (n_numeric,)
-        Of the rows so far.
-    all_rows : bool
-        Whether no rows follow; until then larger numbers may.
+    `names` are the numeric columns; `means` and `variances`, shape (n_numeric,), are those of the
+    rows so far. Small numbers are refused only after `all_rows`: larger ones may follow.
     """
     for name, mean, variance in zip(names, means, variances, strict=True):
         if not np.isfinite(mean) or not np.isfinite(variance):
@@ -120,49 +104,49 @@ def check_scalable(
 
 
 def warn_of_columns(profile: TableProfile) -> None:
-    """Warn of columns that can be used, but look like row numbers, names or numbers."""
+    """Warn of usable columns that look like row numbers, names, or numbers taken as text."""
     for name, column in profile.columns.items():
         if isinstance(column, TextProfile):
             _warn_of_text(name, column, profile.max_categories)
         elif column.n_rows > 20 and column.is_row_number:
-            warn_caller(
-                AdviceWarning(
-                    f"column {name!r} counts up by one from row to row: it looks like a row "
-                    "number, not a feature. Leave it out if so (",
-                    Setting("drop", name),
-                    ").",
-                )
+            _warn(
+                f"column {name!r} counts up by one from row to row: it looks like a row number, "
+                "not a feature. Leave it out if so (",
+                Setting("drop", name),
+                ").",
             )
 
 
 def check_no_missing(table: pa.Table) -> None:
-    """Refuse new rows with missing values, for which it is too late to choose how to fill them."""
+    """Refuse new rows with missing values, where the encoder was fitted without imputing."""
     counts = {name: count_missing(table[name]) for name in table.column_names}
     found = {name: n for name, n in counts.items() if n}
     if found:
         raise AdviceError(
             _missing(found, table.num_rows),
-            "or leave those rows out: these columns had none when the model was fitted. One that "
-            "is fitted with ",
+            "or leave those rows out: these columns had none when the model was fitted. A model "
+            "fitted with ",
             Setting("missing", "impute"),
             " fills them in itself.",
         )
 
 
 def check_not_code(field: pa.Field) -> None:
-    """Warn of a numeric column that a CSV file writes as codes are written."""
+    """Warn of a numeric column whose text in a CSV file looks like codes."""
     example = code_example(field)
     if example is None:
         return
     how = "leading zeros" if example.startswith("0") else "more digits than a number keeps"
-    warn_caller(
-        AdviceWarning(
-            f"column {field.name!r} is taken as numbers, although it has values with {how}, such "
-            f"as {example!r}. If they are codes, keep them as text: ",
-            Setting("categorical", field.name),
-            ".",
-        )
+    _warn(
+        f"column {field.name!r} is taken as numbers, although it has values with {how}, such as "
+        f"{example!r}. If they are codes, keep them as text: ",
+        Setting("categorical", field.name),
+        ".",
     )
+
+
+def _warn(*parts: str | Setting) -> None:
+    warn_caller(AdviceWarning(*parts))
 
 
 def _raise(found: list[AdviceError], profile: TableProfile, *, impute: bool) -> None:
@@ -225,23 +209,17 @@ def _text_problems(name: str, column: TextProfile, limit: int | None) -> Iterato
         if odd:
             yield _mostly_numeric(name, column, odd)
             return
-        try:
-            check_not_disguised(name, _with_numbers(column))
-        except AdviceError as error:
-            yield error
+        disguise = disguised(name, _with_numbers(column))
+        if disguise:
+            yield disguise
             return
-    most = _most_values(limit, column.n_rows)
+    most = limit or min(MAX_CATEGORIES, max(50, column.n_rows // 2))
     if len(column.values) > most:
         yield _too_many(name, column, most)
 
 
-def _most_values(limit: int | None, n_rows: int) -> int:
-    """Return how many values text may have: by default 1,000, and half of the rows above 50."""
-    return limit or min(MAX_CATEGORIES, max(50, n_rows // 2))
-
-
 def _with_numbers(column: TextProfile) -> Counter[str]:
-    """Return how often each value occurs, all plain numbers taken together."""
+    """Return the rows of each value, with all plain numbers counted as one value."""
     example = next(iter(column.numbers), "")
     numbers = {example.strip(): column.n_numbers} if column.numbers else {}
     return Counter({**numbers, **column.counts})
@@ -251,27 +229,23 @@ def _warn_of_text(name: str, column: TextProfile, limit: int | None) -> None:
     values, n_rows = column.values, column.n_rows
     words = sorted(_words(column))
     if len(values) >= 5 and 0 < len(words) <= len(values) // 4:
-        warn_caller(
-            AdviceWarning(
-                f"column {name!r} is taken as text because of {words[0]!r}; its other values are "
-                "numbers. If that stands for a missing number, say so: ",
-                Setting("na_values", words[0]),
-                ".",
-            )
+        _warn(
+            f"column {name!r} is taken as text because of {words[0]!r}; its other values are "
+            "numbers. If that stands for a missing number, say so: ",
+            Setting("na_values", words[0]),
+            ".",
         )
     if limit is None and len(values) > max(50, n_rows // 20):
-        warn_caller(
-            AdviceWarning(
-                f"column {name!r} has {len(values)} different values in {n_rows} rows, each of "
-                "which becomes a feature. Leave it out if it is a name or an identifier (",
-                Setting("drop", name),
-                ").",
-            )
+        _warn(
+            f"column {name!r} has {len(values)} different values in {n_rows} rows, each of which "
+            "becomes a feature. Leave it out if it is a name or an identifier (",
+            Setting("drop", name),
+            ").",
         )
 
 
 def _odd_values(column: TextProfile) -> Counter[str]:
-    """Return what is not plainly a number in a column that mostly is numbers, else nothing."""
+    """Return the values that are not plain numbers, if nearly all others are; else nothing."""
     odd = Counter({value: n for value, n in column.counts.items() if not is_number(value)})
     like = sum(n for value, n in odd.items() if GROUPED.fullmatch(value.strip()))
     total = column.n_numbers + column.counts.total()
@@ -301,7 +275,7 @@ def _mostly_numeric(name: str, column: TextProfile, odd: Counter[str]) -> Advice
 
 
 def _places(column: TextProfile, odd: Counter[str]) -> Iterator[str]:
-    """Say where the most frequent odd values stand."""
+    """Say in which rows the most frequent odd values are."""
     for value, n in odd.most_common(3):
         shown = ", ".join(map(str, column.places[value]))
         more = ", …" if n > len(column.places[value]) else ""

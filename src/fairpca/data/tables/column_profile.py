@@ -1,66 +1,94 @@
-"""What the columns of a table hold, tallied block by block: the facts that checks are made from.
+"""Facts about the columns of a table, tallied block by block, from which it is checked and encoded.
 
-Tallies depend on the rows and their order, never on where blocks begin, and take bounded memory:
-of a column's distinct values the first `KEPT` are counted one by one.
+Tallies depend on the rows and their order, not on where blocks begin. Their memory is bounded: of a
+column's distinct values the first `KEPT` are counted one by one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
 
 from fairpca.data.advice import AdviceError
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.tables.columns import Kind, column_kind, numbers, text_values
 
-__all__ = ["EXACT_UP_TO", "NumberProfile", "TableProfile", "TextProfile"]
+__all__ = [
+    "Moments",
+    "NumberProfile",
+    "TableProfile",
+    "TextProfile",
+    "joined_moments",
+    "no_moments",
+]
 
 KEPT = 50_000
-"""The most distinct values of a column that are counted one by one, unless more are allowed."""
+"""The most distinct values of a column that are counted one by one, unless the user allows more
+categories. If it is larger, more memory is used."""
 
-EXACT_UP_TO = 2**53
-"""Whole numbers up to here are all float64 numbers."""
+_EXACT_UP_TO = 2**53
+"""Up to here float64 holds every whole number."""
 
 _PLAIN_NUMBER = r"^\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*$"
 _PLACES = 3
+"""Rows remembered of each value, for messages."""
+
+
+class Moments(NamedTuple):
+    """Moments of numeric columns, each of shape (n_numeric,); missing values do not count."""
+
+    means: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    """Standard deviations, 1 for constant columns."""
+    n_values: NDArray[np.int64]
+
+
+def no_moments(n_numeric: int) -> Moments:
+    """Return the moments of no rows."""
+    zeros = np.zeros(n_numeric)
+    return Moments(zeros, zeros, np.ones(n_numeric), zeros.astype(np.int64))
+
+
+def joined_moments(values: NDArray[np.float64], known: Moments) -> Moments:
+    """Return the moments of a block, shape (n_rows, n_numeric), and of the rows before it."""
+    some = ~np.isnan(values).all(axis=0)  # scikit-learn makes the moments of the others NaN
+    if not some.any():
+        return known
+    scaler = StandardScaler()
+    scaler.mean_, scaler.var_, scaler.scale_, scaler.n_samples_seen_ = (m[some] for m in known)
+    scaler.n_features_in_ = len(scaler.mean_)
+    with np.errstate(all="ignore"):  # overflow is reported by check_scalable
+        scaler.partial_fit(values if some.all() else np.ascontiguousarray(values[:, some]))
+    joined = Moments._make(map(np.copy, known))
+    found = (scaler.mean_, scaler.var_, scaler.scale_, scaler.n_samples_seen_)
+    for moment, new in zip(joined, found, strict=True):
+        moment[some] = new
+    return joined
 
 
 class TextProfile:
     """Tallies of a column of text or booleans.
 
-    Attributes
-    ----------
-    by_name : bool
-        Whether values are names whatever they look like: categorical columns and booleans.
-    n_rows, n_missing : int
-        Rows, and those without a value.
-    n_numbers : int
-        Rows that are plainly numbers.
-    numbers : dict of str to None
-        Their distinct values, in order of appearance.
-    counts : Counter of str
-        Rows of each other value.
-    places : dict of str to list of int
-        The first rows of each of these, counted from 1.
-    n_uncounted : int
-        Rows of further values, beyond those kept.
-    more : bool
-        Whether there are more distinct values than are kept.
+    `by_name`: values are names whatever they look like (categorical columns, booleans).
     """
 
     def __init__(self, *, by_name: bool, kept: int = KEPT) -> None:
         self.by_name, self.kept = by_name, kept
-        self.n_rows = self.n_missing = self.n_numbers = self.n_uncounted = 0
-        self.numbers: dict[str, None] = {}
-        self.counts: Counter[str] = Counter()
-        self.places: dict[str, list[int]] = {}
-        self.more = False
+        self.n_rows = self.n_missing = 0
+        self.n_numbers = 0  # rows that are plain numbers
+        self.numbers: dict[str, None] = {}  # their distinct values, in order of appearance
+        self.counts: Counter[str] = Counter()  # rows of each other value
+        self.places: dict[str, list[int]] = {}  # its first rows, counted from 1
+        self.more = False  # whether there are more distinct values than are kept
+        self.n_uncounted = 0  # rows of those
 
     @property
     def values(self) -> list[str]:
@@ -110,27 +138,14 @@ class TextProfile:
 
 
 class NumberProfile:
-    """Tallies of a column of numbers.
-
-    Attributes
-    ----------
-    n_rows, n_missing, n_infinite : int
-        Rows, those without a value, and infinite ones.
-    first_infinite : int
-        The first row of these, counted from 1; 0 without any.
-    smallest, largest : float
-        Of the finite values; nan without any.
-    is_row_number : bool
-        Whether values count up by one from row to row.
-    clash : int or None
-        The column's first value, if whole numbers beyond 2**53 become equal in float64.
-    """
+    """Tallies of a column of numbers."""
 
     def __init__(self) -> None:
-        self.n_rows = self.n_missing = self.n_infinite = self.first_infinite = 0
-        self.smallest = self.largest = float("nan")
-        self.is_row_number = True
-        self.clash: int | None = None
+        self.n_rows = self.n_missing = self.n_infinite = 0
+        self.first_infinite = 0  # row, counted from 1; 0 without any
+        self.smallest = self.largest = float("nan")  # of the finite values
+        self.is_row_number = True  # whether values count up by one from row to row
+        self.clash: int | None = None  # the first value, if two become equal in float64
         self._last: float | None = None
         self._first: int | None = None
         self._large: dict[float, int] = {}
@@ -161,7 +176,7 @@ class NumberProfile:
         """Remember whole numbers that float64 may not tell apart, until two become one."""
         if self._first is None and column.null_count < len(column):
             self._first = column.drop_null()[0].as_py()
-        large = np.abs(values) >= EXACT_UP_TO  # False for NaN
+        large = np.abs(values) >= _EXACT_UP_TO  # False for NaN
         if not large.any():
             return
         for number in pc.unique(column.filter(pa.array(large))).to_pylist():
@@ -174,18 +189,11 @@ class NumberProfile:
 
 
 class TableProfile:
-    """Tallies of all columns of a table.
+    """Tallies of all columns of a table, whose `schema` is that of the first block.
 
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        The columns, as in the first block.
-    categorical : collection of str
-        Columns to be treated as text, whatever they hold.
-    max_categories : int, optional
-        The most values of a text column that the user allows.
-    kinds : mapping of str to {"number", "text", "boolean"}, optional
-        What columns are known to hold; by default their types tell.
+    `categorical` columns are text whatever they hold; `kinds` are those of columns known already,
+    by default their types tell. `max_categories` is the most values of a text column that the user
+    allows.
     """
 
     def __init__(

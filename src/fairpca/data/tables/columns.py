@@ -1,12 +1,13 @@
-"""One column of a table at a time: what it holds, and its values as numbers or as codes.
+"""Single columns of a table: their kind, and their values as numbers or as codes.
 
-Numbers become float64 with NaN for missing; text becomes positions in a dictionary, by pyarrow's
-own encoding, so that no Python object is made per row.
+Numbers become float64 with NaN for missing. Text becomes positions in a dictionary, which pyarrow
+makes without a Python object per row.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import narwhals as nw
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.files.arrow_types import check_flat, decoded, is_text, nan_as_null, plain_types
+from fairpca.data.files.table_source import check_columns
 from fairpca.data.frames import check_distinct_names, dense_columns, without_stored_index
 from fairpca.data.row_numbers import COUNTED, row_number
 
@@ -25,6 +27,7 @@ __all__ = [
     "MISSING",
     "Kind",
     "as_table",
+    "chosen_columns",
     "column_kind",
     "count_missing",
     "numbers",
@@ -43,18 +46,9 @@ Kind = Literal["number", "text", "boolean"]
 def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
     """Return any frame, mapping of columns or 2-D array as a pyarrow table.
 
-    Parameters
-    ----------
-    data : pandas, polars, pyarrow or other frame; mapping; ndarray of shape (n_samples, n_columns)
-        The table. A pandas index is no column, nor is one that was stored in the table.
-    names : tuple of str, optional
-        The columns wanted: names for those of an array (``x0``, ``x1`` and so on by default), and
-        columns to take even where they were stored as an index.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If this is no table, or a column mixes kinds of values.
+    A pandas index does not become a column, unless it was stored in the table and is among `names`,
+    the columns wanted. `names` also name the columns of an array (``x0``, ``x1``, … by default).
+    Raises TypeError or ValueError if this is no table, or a column mixes kinds of values.
     """
     check_distinct_names(data, "the table")
     if isinstance(data, pa.RecordBatch):
@@ -80,10 +74,10 @@ def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
         if isinstance(data, dict):
             return plain_types(pa.table({name: _column(values) for name, values in data.items()}))
         frame = nw.from_native(dense_columns(data))
-        eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+        frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
         with warnings.catch_warnings():  # pandas names that are not text become text, as wanted
             warnings.filterwarnings("ignore", message=".*column names of mixed type")
-            table = eager.to_arrow()
+            table = frame.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise ValueError(
             f"a column mixes kinds of values ({str(error).splitlines()[0]}). Make it all numbers "
@@ -97,18 +91,28 @@ def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
 
 
 def _column(values: Any) -> Any:
-    """Let NaN among Python objects be missing, as in a data frame."""
+    """Make NaN among Python objects missing, as in a data frame."""
     is_object = isinstance(values, np.ndarray) and values.dtype == object
     return pa.array(values, from_pandas=True) if is_object else values
 
 
-def column_kind(kind: pa.DataType, name: str) -> Kind:
-    """Say how a column of an Arrow type is to be encoded.
+def chosen_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return a table's columns of these names, in this order; ValueError if some are absent."""
+    given = set(table.column_names)
+    absent = [name for name in names if name not in given]
+    if len(absent) > 1:
+        raise ValueError(
+            f"the table lacks {len(absent)} columns the encoder was fitted on: "
+            f"{', '.join(map(repr, absent[:5]))}{', …' if len(absent) > 5 else ''}."
+        )
+    check_columns(absent, table.column_names, "the table")
+    return table.select(list(names))
 
-    Raises
-    ------
-    AdviceError
-        If it holds dates, nested values or nothing at all, which have no obvious encoding.
+
+def column_kind(kind: pa.DataType, name: str) -> Kind:
+    """Return how a column of an Arrow type is encoded.
+
+    Raises AdviceError if it holds dates, nested values or nothing, which have no obvious encoding.
     """
     if pa.types.is_null(kind):
         raise refuse_empty(name)
@@ -164,10 +168,7 @@ def numbers(
 ) -> NDArray[np.float64]:
     """Return a column as float64, shape (n_rows,), with NaN for missing.
 
-    Raises
-    ------
-    ValueError
-        If a value is no number, or is infinite and `infinite` is not set.
+    Raises ValueError if a value is no number, or is infinite and `infinite` is not set.
     """
     values = np.asarray(_cast(decoded(column), pa.float64(), name, "numbers"), dtype=np.float64)
     bad = np.isinf(values)
@@ -180,10 +181,7 @@ def numbers(
 def text_values(column: Any, name: str, kind: Kind) -> Any:
     """Return a column's values as text, booleans as ``"true"`` and ``"false"``, missing as null.
 
-    Raises
-    ------
-    ValueError
-        If the column is said to be boolean, and a value is neither true nor false.
+    Raises ValueError if the kind is boolean, and a value is neither true nor false.
     """
     column = nan_as_null(decoded(column))
     if kind == "boolean":

@@ -1,6 +1,6 @@
 """Text that stands for a number or a date: ``12 %``, ``€1 000``, ``3,5``, ``31.12.1999``.
 
-A parser takes it for text, and one column for each value would be made of it in silence.
+File readers take it for text, and the encoder would silently make a feature of each value.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Literal
 
 from fairpca.data.advice import AdviceError, Setting
 
-__all__ = ["GROUPED", "MOSTLY", "check_not_disguised", "has_comma", "is_number", "rewritten"]
+__all__ = ["GROUPED", "MOSTLY", "disguised", "has_comma", "is_number", "rewritten"]
 
 MOSTLY = 0.95
-"""Text of which a larger share is numbers is taken for numbers with a few faults."""
+"""If a larger share of a text column's rows is numbers (or dates), the others count as faults."""
 
 GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
-"""Digits with commas where thousands have them; ``1,234`` may also have a decimal comma."""
+"""Digits grouped in thousands by commas; in ``1,234`` it may also be a decimal comma."""
 
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:(?:,\d{3})+\.\d*|(?:,\d{3}){2,})")
 _DECIMAL_COMMA = re.compile(r"[-+]?(?:\d*|\d{1,3}(?:\.\d{3})+),\d+")
@@ -34,7 +34,7 @@ _DATE = re.compile(
 
 
 def is_number(text: str) -> bool:
-    """Say whether Python reads a text as a number."""
+    """Whether Python reads a text as a number."""
     try:
         float(text)
     except ValueError:
@@ -42,24 +42,15 @@ def is_number(text: str) -> bool:
     return True
 
 
-def check_not_disguised(name: str, counts: Mapping[str, int]) -> None:
-    """Refuse a text column of which nearly all values are numbers or dates in other words.
+def disguised(name: str, counts: Mapping[str, int]) -> AdviceError | None:
+    """Return the error for a text column nearly all of which is numbers or dates, else None.
 
-    Parameters
-    ----------
-    name : str
-        The column.
-    counts : mapping of str to int
-        Rows, or any other weight, of each value.
-
-    Raises
-    ------
-    AdviceError
-        With an example, and how to write it.
+    `counts` are the rows, or any other weight, of each value. The error has an example, and says
+    how to write it.
     """
     dates = _of_most(counts, lambda value: value if _DATE.fullmatch(value.strip()) else None)
     if dates:
-        raise AdviceError(
+        return AdviceError(
             f"column {name!r} holds dates, such as {next(iter(dates))!r}, which would be taken for "
             "text. Turn it into a number, such as an age in years or the days since a fixed date, "
             "or leave it out (",
@@ -69,27 +60,28 @@ def check_not_disguised(name: str, counts: Mapping[str, int]) -> None:
             ".",
         )
     plain = _of_most(counts, _plain)
-    disguised = [value for value, number in plain.items() if number != value.strip()]
-    if disguised:
-        first = disguised[0]
-        comma = "," in first and _comma(disguised) == "decimal"
-        how = " with a decimal comma" if comma else ""
-        raise AdviceError(
-            f"column {name!r} holds numbers{how}, such as {first!r}, written so that they would be "
-            f"taken for text: {rewritten(first, disguised)}. If the values are names of things: ",
-            Setting("categorical", name),
-            ".",
-            remedies=(),
-        )
+    changed = [value for value, number in plain.items() if number != value.strip()]
+    if not changed:
+        return None
+    first = changed[0]
+    comma = "," in first and _comma(changed) == "decimal"
+    how = " with a decimal comma" if comma else ""
+    return AdviceError(
+        f"column {name!r} holds numbers{how}, such as {first!r}, written so that they would be "
+        f"taken for text: {rewritten(first, changed)}. If the values are names of things: ",
+        Setting("categorical", name),
+        ".",
+        remedies=(),
+    )
 
 
 def has_comma(text: str) -> bool:
-    """Say whether a text is a number with a comma in it, whatever the comma means."""
+    """Whether a text is a number with a comma in it, of either meaning."""
     return "," in text and _plain(text) is not None
 
 
 def rewritten(value: str, values: Iterable[str]) -> str:
-    """Say how to write a number, by what its comma means in all values of the column.
+    """Say how to write a number; all values of the column decide what its comma means.
 
     Examples
     --------
@@ -112,7 +104,7 @@ def rewritten(value: str, values: Iterable[str]) -> str:
 
 
 def _comma(values: Iterable[str]) -> Literal["decimal", "thousands", "unclear"]:
-    """Say what the comma means in a column: some of its values can be read in one way only."""
+    """Return what the comma means in a column, by the values that can be read in one way only."""
     bare = {_bare(value) for value in values}
     unclear = {b for b in bare if _UNCLEAR.fullmatch(b)}
     decimal = any(_DECIMAL_COMMA.fullmatch(b) for b in bare - unclear)
@@ -123,9 +115,9 @@ def _comma(values: Iterable[str]) -> Literal["decimal", "thousands", "unclear"]:
 
 
 def _of_most(counts: Mapping[str, int], meaning: Callable[[str], str | None]) -> dict[str, str]:
-    """Return the values that have a meaning, if (nearly) all rows have one of them, else none.
+    """Return the values that have a meaning, if nearly all rows have one of them, else none.
 
-    Frequent values come first, so that a column of names is given up after a few of them.
+    Frequent values are tried first, so that few of a column of names are tried at all.
     """
     found: dict[str, str] = {}
     left = (1 - MOSTLY) * sum(counts.values())
@@ -141,9 +133,9 @@ def _of_most(counts: Mapping[str, int], meaning: Callable[[str], str | None]) ->
 
 
 def _plain(text: str) -> str | None:
-    """Return the number that a text stands for as a parser reads it, None if it is no number.
+    """Return the number that a text stands for as Python reads numbers, None if it is not one.
 
-    Where the comma may mean two things (`_UNCLEAR`) it is taken to separate thousands.
+    A comma that may mean two things (`_UNCLEAR`) is read as one between thousands.
     """
     bare = _bare(text)
     if _THOUSANDS.fullmatch(bare) or _UNCLEAR.fullmatch(bare):
@@ -156,7 +148,7 @@ def _plain(text: str) -> str | None:
 
 
 def _bare(text: str) -> str:
-    """Return a number without what stands around it: symbols, blanks, other digits and signs."""
+    """Return a number in ASCII digits, without symbols, blanks and separators of thousands."""
     bare = unicodedata.normalize("NFKC", text).translate(_MINUS)
     bare = _SYMBOL.sub("", _GROUPED.sub("", bare), count=1).strip()
     return "".join(str(unicodedata.decimal(c, c)) for c in bare)

@@ -1,4 +1,4 @@
-"""The rows of a data file, taken apart by role and encoded, as row blocks."""
+"""The rows of a data file, split by role and encoded, as row blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pyarrow as pa
 from fairpca.data.files.row_blocks import RowBlock, RowSource
 from fairpca.data.files.table_source import TableSource
 from fairpca.data.row_numbers import rows_from
-from fairpca.data.tables.encoder import TableEncoder, UnseenValues
+from fairpca.data.tables.categories import UnseenValues
+from fairpca.data.tables.encoder import TableEncoder
 from fairpca.data.tables.giveaways import Giveaways
 from fairpca.data.tables.roles import LabelTally, Roles, TableParts, split_table
 
@@ -20,19 +21,7 @@ __all__ = ["EncodedTable"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EncodedTable(RowSource):
-    """A data file read block by block through an encoder.
-
-    Parameters
-    ----------
-    name, n_rows, rereadable
-        See `RowSource`.
-    table : TableSource
-        The file.
-    roles : Roles
-        What its columns are.
-    encoder : TableEncoder
-        Fitted, by `learn` for example.
-    """
+    """The rows of a file `table`, split by `roles` and encoded by a fitted `encoder`."""
 
     table: TableSource
     roles: Roles
@@ -48,14 +37,7 @@ class EncodedTable(RowSource):
     ) -> EncodedTable:
         """Fit an encoder in one pass over the file, and return the source of encoded rows.
 
-        Parameters
-        ----------
-        table, roles : TableSource, Roles
-            The file and its columns.
-        encoder : TableEncoder
-            Not fitted yet.
-        progress : callable, optional
-            Called with the share of the file read, in [0, 1].
+        `progress` is called with the share of the file read, in [0, 1].
         """
         labels = LabelTally()
         giveaways = Giveaways(categorical=encoder.categorical, passed_over=roles.sensitive_columns)
@@ -91,15 +73,14 @@ class EncodedTable(RowSource):
         unseen = UnseenValues()
         n_rows = 0
         for i, parts in enumerate(self.parts()):
-            before, n_rows = n_rows, n_rows + parts.features.num_rows
-            if i < start:
-                continue
-            with rows_from(before):
-                X = self.encoder.encode(parts.features, unseen)
-            yield RowBlock(X, dict(parts.sensitive), None, parts.label)
+            if i >= start:
+                with rows_from(n_rows):
+                    X = self.encoder.encode(parts.features, unseen)
+                yield RowBlock(X, dict(parts.sensitive), None, parts.label)
+            n_rows += parts.features.num_rows
 
     def parts(self) -> Iterator[TableParts]:
-        """Yield the blocks, taken apart and not yet encoded."""
+        """Yield the blocks split by role, not yet encoded."""
         types: dict[str, Any] = self.encoder.column_types
         n_rows = 0
         for batch in self.table.blocks(_columns(self.roles), types=types):

@@ -1,4 +1,4 @@
-"""From a table of numbers and text to a matrix, and what must be remembered to do it again.
+"""The encoder from a table of numbers and text to a matrix: what it learns, block after block.
 
 Numeric columns are standardized, (x − mean) / standard deviation; each value of a text column gets
 a column of its own that is 1 where the row has it and 0 elsewhere.
@@ -14,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, _check_n_features, check_is_fitted
 
+from fairpca.data.choices import check_choice
 from fairpca.data.files.table_source import check_columns
 from fairpca.data.frames import check_distinct_names
-from fairpca.data.plain_output import giving_arrays
 from fairpca.data.row_numbers import first_row, rows_from
-from fairpca.data.tables.categories import category_codes, category_of
+from fairpca.data.tables.categories import UnseenValues, category_codes, category_of
 from fairpca.data.tables.column_checks import (
     check_no_missing,
     check_not_code,
@@ -30,14 +29,20 @@ from fairpca.data.tables.column_checks import (
     check_usable,
     warn_of_columns,
 )
-from fairpca.data.tables.column_profile import TableProfile, TextProfile
-from fairpca.data.tables.columns import Kind, as_table, count_missing, numbers
-from fairpca.data.tables.unseen import UnseenValues
+from fairpca.data.tables.column_profile import (
+    Moments,
+    TableProfile,
+    TextProfile,
+    joined_moments,
+    no_moments,
+)
+from fairpca.data.tables.columns import Kind, as_table, chosen_columns, count_missing, numbers
 from fairpca.data.transaction import all_or_nothing, fits_anew
 
-__all__ = ["TableEncoder", "UnseenValues"]
+__all__ = ["TableEncoder"]
 
 BATCH_ROWS = 65_536
+"""Rows encoded at a time: more take more working memory, and save little time."""
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,8 +55,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     scale : bool, default=True
-        Divide centred numbers by their standard deviation (ddof 0; a constant column is only
-        centred). False leaves numbers as they are.
+        Divide centered numbers by their standard deviation (ddof 0; a constant column is only
+        centered). False leaves numbers as they are.
     missing : {"error", "impute"}, default="error"
         With "impute", missing numbers become the column's mean and missing text is a category
         ``(missing)`` of its own. (Text that reads so becomes ``((missing))``.)
@@ -77,7 +82,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     means_, variances_ : ndarray of shape (n_numeric,)
         Of the numeric columns, missing values aside; the units of the column and their squares.
     scales_ : ndarray of shape (n_numeric,)
-        What centred numbers are divided by: standard deviations, 1 for constant columns.
+        What centered numbers are divided by: standard deviations, 1 for constant columns.
     n_values_ : ndarray of shape (n_numeric,)
         How many values they were taken over.
     n_missing_ : dict of str to int
@@ -150,15 +155,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("the table has no rows.")
         learned.check_learned()
         learned._name_categories()
-        self._take(learned)
+        self.__dict__.update(learned.__dict__)
         return self
 
     def check(self, X: Any) -> None:
         """Raise ValueError with everything that is wrong with a whole table, before any work."""
-        _check_choice("missing", self.missing, ("error", "impute"))
-        table = as_table(X)
-        if table.num_rows == 0:
-            raise ValueError("the table has no rows.")
+        check_choice("missing", self.missing, ("error", "impute"))
+        table = _with_rows(as_table(X))
         profile = self._profile_of(table.schema)
         for batch in table.to_batches(BATCH_ROWS):
             profile.add(batch)
@@ -183,17 +186,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.scale:
             check_scalable(learned._profile, learned._numeric, learned.means_, learned.variances_)
         learned._name_categories()
-        self._take(learned)
+        self.__dict__.update(learned.__dict__)
         return self
 
     def check_learned(self) -> None:
-        """Refuse what `fit` refuses, judged by all rows so far, and warn of what it warns of.
-
-        Raises
-        ------
-        ValueError
-            As `fit`.
-        """
+        """Raise what `fit` raises, judged by all rows so far, and warn of what it warns of."""
         check_usable(self._profile, impute=self.missing == "impute")
         if self.scale:
             check_scalable(
@@ -238,10 +235,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         unseen.warn()
 
     def encode(self, block: Any, unseen: UnseenValues) -> NDArray[np.float64]:
-        """Encode one block and add what `fit` did not see, and gaps filled, to `unseen`."""
+        """Encode one block; count values that `fit` did not see, and filled gaps, in `unseen`."""
         check_is_fitted(self)
         self._check_width(block)
-        table = self._select(as_table(block, self._columns))
+        table = chosen_columns(as_table(block, self._columns), self._columns)
         if not getattr(self, "_settled", True):
             self.check_learned()
         if self.missing != "impute":
@@ -264,13 +261,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         _check_feature_names_in(self, input_features)
-        names = [*self._numeric]
-        for column, values in self.categories_.items():
-            names += [f"{column}={value}" for value in values]
-        if len(set(names)) < len(names):  # one has = in it: quoted, none is like another
-            names = list(self._numeric)
-            for column, values in self.categories_.items():
-                names += [f"{column!r}={value!r}" for value in values]
+
+        def named(form: str) -> list[str]:
+            columns = self.categories_.items()
+            words = [form.format(column, value) for column, values in columns for value in values]
+            return [*self._numeric, *words]
+
+        names = named("{}={}")
+        if len(set(names)) < len(names):  # a name with = in it; quoted names differ
+            names = named("{!r}={!r}")
         return np.array(names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
@@ -293,7 +292,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def column_types(self) -> dict[str, pa.DataType]:
         """The types to read a CSV file's columns as, so that they match those of `fit`.
 
-        Booleans come as text: words that are neither true nor false are named with their row.
+        Booleans are read as text, so that a word that is neither true nor false can be named.
         """
         types = {"number": pa.float64(), "text": pa.string(), "boolean": pa.string()}
         return {n: types[k] for n, k in zip(self._columns, self.kinds_, strict=True)}
@@ -306,12 +305,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _numeric(self) -> list[str]:
         return [n for n, k in zip(self._columns, self.kinds_, strict=True) if k == "number"]
 
+    @property
+    def _moments(self) -> Moments:
+        return Moments(self.means_, self.variances_, self.scales_, self.n_values_)
+
+    @_moments.setter
+    def _moments(self, moments: Moments) -> None:
+        self.means_, self.variances_, self.scales_, self.n_values_ = moments
+
     def _start(self, table: pa.Table) -> None:
-        _check_choice("missing", self.missing, ("error", "impute"))
-        _check_choice("unseen", self.unseen, ("warn", "error"))
-        if table.num_rows == 0:
-            raise ValueError("the table has no rows.")
-        names = tuple(table.column_names)
+        check_choice("missing", self.missing, ("error", "impute"))
+        check_choice("unseen", self.unseen, ("warn", "error"))
+        names = tuple(_with_rows(table).column_names)
         if not names:
             raise ValueError("no feature columns are left: keep at least one.")
         check_distinct_names(table, "the table")  # pandas names 1 and "1" are one as text
@@ -325,31 +330,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         }
         for name in self._numeric:
             check_not_code(table.schema.field(name))
-        n_numeric = len(self._numeric)
-        self.means_, self.variances_ = np.zeros(n_numeric), np.zeros(n_numeric)
-        self.scales_ = np.ones(n_numeric)
-        self.n_values_ = np.zeros(n_numeric, dtype=np.int64)
+        self._moments = no_moments(len(self._numeric))
         self.n_missing_: dict[str, int] = {}
-        self._missing_before: dict[str, int] = {}  # by rows that are not in the profile
+        self._missing_before: dict[str, int] = {}  # in rows that the profile has not seen
         self.n_samples_seen_ = 0
 
     def _profile_of(self, schema: pa.Schema, kinds: Any = None) -> TableProfile:
         return TableProfile(schema, self.categorical, self.max_categories, kinds)
 
     def _add(self, table: pa.Table) -> None:
-        """Tally a block and learn from it; nothing that another encoder holds is changed."""
+        """Tally a block and learn from it; arrays shared with a copy of self are not changed."""
         if not hasattr(self, "kinds_"):
             self._start(table)
-        elif not hasattr(self, "_profile"):  # the encoder came from a file
-            known = dict(zip(self.feature_names_in_, self.kinds_, strict=True))
-            self._profile = self._profile_of(self._select(table).schema, known)
+        table = chosen_columns(table, self._columns)
+        if not hasattr(self, "_profile"):  # the encoder came from a file
+            known = dict(zip(self._columns, self.kinds_, strict=True))
+            self._profile = self._profile_of(table.schema, known)
             self._missing_before = dict(self.n_missing_)
         self._settled = False
-        table = self._select(table)
         for batch in table.to_batches(BATCH_ROWS):
             values = self._profile.add(batch)
             if self._profile.sound and values.shape[1]:
-                self._learn_numbers(values)
+                self._moments = joined_moments(values, self._moments)
             self.n_samples_seen_ += batch.num_rows
 
     def _name_categories(self) -> None:
@@ -366,81 +368,32 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         before = self._missing_before
         self.n_missing_ = {**before, **{n: c + before.get(n, 0) for n, c in gaps.items()}}
 
-    def _take(self, learned: TableEncoder) -> None:
-        """Take over what another encoder of the same parameters has learned."""
-        self.__dict__.update(learned.__dict__)
-
-    def _learn_numbers(self, values: NDArray[np.float64]) -> None:
-        """Join the moments of a block, shape (n_rows, n_numeric), to those known so far."""
-        some = ~np.isnan(values).all(axis=0)  # a column without any value changes nothing
-        if not some.any():
-            return
-        with np.errstate(all="ignore"):  # check_scalable reports it
-            known = values if some.all() else np.ascontiguousarray(values[:, some])
-            scaler = self._scaler(some).partial_fit(known)
-        self.means_, self.variances_ = self.means_.copy(), self.variances_.copy()
-        self.scales_, self.n_values_ = self.scales_.copy(), self.n_values_.copy()
-        self.means_[some], self.variances_[some] = scaler.mean_, scaler.var_
-        self.scales_[some] = scaler.scale_
-        self.n_values_[some] = scaler.n_samples_seen_
-
     def _fill(self, batch: pa.RecordBatch, out: NDArray[np.float64], unseen: UnseenValues) -> None:
         """Write the encoded rows of a batch into `out`, shape (n_rows, n_features_out)."""
         unseen.filled.update({n: c for n in batch.schema.names if (c := count_missing(batch[n]))})
         n_numeric = len(self._numeric)
-        if n_numeric:
-            values = self._numbers(batch)
-            values = np.where(np.isnan(values), self.means_, values)
-            out[:, :n_numeric] = self._scaler().transform(values) if self.scale else values
+        for i, name in enumerate(self._numeric):
+            values = numbers(batch[name], name)
+            out[:, i] = np.where(np.isnan(values), self.means_[i], values)
+        if self.scale:
+            out[:, :n_numeric] -= self.means_
+            out[:, :n_numeric] /= self.scales_
         out[:, n_numeric:] = 0.0
-        offset = n_numeric
+        kinds = dict(zip(self._columns, self.kinds_, strict=True))
+        offset, strict = n_numeric, self.unseen == "error"
         for name, known in self.categories_.items():
-            codes = category_codes(
-                batch[name], name, self._kind(name), known, unseen, strict=self.unseen == "error"
-            )
+            codes = category_codes(batch[name], name, kinds[name], known, unseen, strict=strict)
             rows = np.flatnonzero(codes >= 0)
             out[rows, offset + codes[rows]] = 1.0
             offset += len(known)
 
-    def _numbers(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
-        return np.column_stack([numbers(batch[name], name) for name in self._numeric])
-
-    def _kind(self, name: str) -> Kind:
-        return self.kinds_[self._columns.index(name)]
-
-    def _scaler(self, columns: Any = slice(None)) -> StandardScaler:
-        """Return scikit-learn's scaler in the state reached so far, for some numeric columns."""
-        scaler = giving_arrays(StandardScaler())
-        if self.n_samples_seen_:
-            scaler.mean_ = self.means_[columns].copy()
-            scaler.var_ = self.variances_[columns].copy()
-            scaler.scale_ = self.scales_[columns].copy()
-            scaler.n_samples_seen_ = self.n_values_[columns].copy()
-            scaler.n_features_in_ = len(scaler.mean_)
-        return scaler
-
     def _check_width(self, data: Any) -> None:
         """Refuse an array of another width: its columns have no names to tell which are meant."""
-        width = self.n_features_in_
-        if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] != width:
-            raise ValueError(
-                f"X has {data.shape[1]} features, but {type(self).__name__} is expecting {width} "
-                "features as input."
-            )
-
-    def _select(self, table: pa.Table) -> pa.Table:
-        """Return the fitted columns by name, in the fitted order."""
-        given = set(table.column_names)
-        missing = [n for n in self._columns if n not in given]
-        if len(missing) > 1:
-            raise ValueError(
-                f"the table lacks {len(missing)} columns the encoder was fitted on: "
-                f"{', '.join(map(repr, missing[:5]))}{', …' if len(missing) > 5 else ''}."
-            )
-        check_columns(missing, table.column_names, "the table")
-        return table.select(list(self._columns))
+        if isinstance(data, np.ndarray) and data.ndim == 2:
+            _check_n_features(self, data, reset=False)
 
 
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {choices}, got {value!r}.")
+def _with_rows(table: pa.Table) -> pa.Table:
+    if table.num_rows == 0:
+        raise ValueError("the table has no rows.")
+    return table

@@ -1,14 +1,14 @@
 """Feature columns that determine a group or the label: copies, cuts, one-hot columns.
 
-A label that stands among the features under another name is not predicted but read; a group that
-does makes a method look better or worse than it is. Such columns are named, not dropped.
+With a copy of the label among the features, a classifier needs to predict nothing; with a copy of
+the group, a method looks better or worse than it is. Such columns are reported, not dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairpca.data.advice import AdviceError, AdviceWarning, Setting
+from fairpca.data.labels import factorize
 from fairpca.data.tables.columns import Kind, column_kind, count_missing, numbers, text_codes
 from fairpca.data.tables.relations import MOST_VALUES, Floats, Relation, Sorted
 from fairpca.data.tables.roles import TableParts
@@ -25,20 +26,21 @@ from fairpca.data.warn import warn_caller
 __all__ = ["Giveaways", "warn_of_giveaways"]
 
 CHANCE = 1e-3
-"""The probability of naming any column of a table where none is related to groups or label."""
+"""The probability of reporting any column of a table in which none is related to groups or label.
+If it is larger, more chance relations are reported."""
 
 FIRST_ROWS = 1_000
-"""Rows of the first step, after which most unrelated columns need no further look."""
+"""Rows looked at first; they rule out most unrelated columns, at less cost than a whole block."""
 
 
 @dataclass(eq=False)
 class _Pair:
-    """A feature and a group or label: which determines the other."""
+    """A feature and a target (group or label): which of them determines the other."""
 
     forward: Relation
     backward: Relation
     gaps: Relation | None = None
-    """Whether it determines where the feature is missing; None before the first gap."""
+    """Whether the target determines where the feature is missing; None before the first gap."""
 
     @property
     def open(self) -> bool:
@@ -49,45 +51,30 @@ class _Pair:
         return self.forward.holds or self.backward.holds
 
     def relation(self, most: float) -> str:
-        """Say how the feature and the target are related; nothing if that may be chance.
+        """Say how the feature and the target are related; "" if that may be chance.
 
-        `most` is the largest logarithm of a chance that counts as a relation.
+        A relation counts if the logarithm of its probability by chance is below `most`.
         """
-        there = [r.log_chance() < most for r in (self.forward, self.backward)]
-        if all(there) and self.forward.n_values == self.forward.n_classes:
+        forward, backward = (r.log_chance() < most for r in (self.forward, self.backward))
+        if forward and backward and self.forward.n_values == self.forward.n_classes:
             return "the same in another coding"
-        if there[0]:
-            return "its ranges give it" if self.forward.in_ranges else "its values give it"
-        if there[1]:
+        if forward:
+            return (
+                "its ranges determine it" if self.forward.in_ranges else "its values determine it"
+            )
+        if backward:
             return _FOLLOWS
         if self.gaps is not None and self.gaps.log_chance() < most:
-            return "where it is missing gives it"
+            return "where it is missing determines it"
         return ""
-
-
-@dataclass(eq=False)
-class _Column:
-    """A feature's kind, and the codes of its values where they are no numbers."""
-
-    kind: Kind
-    codes: dict[Hashable, int] = field(default_factory=dict)
 
 
 class Giveaways:
     """Finds feature columns that determine, or follow from, a group or the label.
 
-    Block after block; memory does not grow with the rows. Missing values determine nothing, but
-    where they are may.
-
-    Parameters
-    ----------
-    categorical : collection of str
-        Columns of numbers that are codes.
-    positive : object, optional
-        The label that counts as positive: of more than two labels, it against the rest is looked at
-        too.
-    passed_over : collection of str
-        Features that are not to be named.
+    Rows come block by block; memory does not grow with them. Missing values determine nothing, but
+    where they are may. `categorical` are columns of numbers that are codes, `passed_over` features
+    that are not reported. Of more than two labels, whether it is `positive` is a target too.
     """
 
     def __init__(
@@ -100,7 +87,8 @@ class Giveaways:
         self.categorical, self.positive = frozenset(categorical), positive
         self.passed_over = frozenset(passed_over)
         self.n_pairs = 0
-        self._columns: dict[str, _Column] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._codes: dict[str, dict[Hashable, int]] = {}  # of features that are not numbers
         self._targets: dict[str, dict[Hashable, int] | None] = {}
         self._pairs: dict[tuple[str, str], _Pair] = {}
         self._complete: dict[str, Relation] = {}  # as `gaps` of a feature without any
@@ -152,12 +140,12 @@ class Giveaways:
         targets: Mapping[str, Floats],
         sources: Mapping[str, Sorted],
     ) -> None:
-        if name not in self._columns:
+        if name not in self._kinds:
             kind = self._kind(column, name)
             if kind is None:
                 self._empty_at_first.add(name)
                 return
-            self._columns[name] = _Column(kind)
+            self._kinds[name], self._codes[name] = kind, {}
             for target in targets:
                 self._pairs[name, target] = self._pair(name, target)
             self.n_pairs += len(targets)
@@ -173,7 +161,7 @@ class Giveaways:
                 pair.gaps.update_constant(sources[target], 0.0)
         if has_gaps or any(pair.by_value for pair in pairs.values()):
             self._compare_values(self._values(column, name), pairs, targets, sources)
-        too_many = len(self._columns[name].codes) > MOST_VALUES  # names of rows, not of groups
+        too_many = len(self._codes[name]) > MOST_VALUES  # names of rows, not of groups
         for target, pair in pairs.items():
             if too_many or not pair.open:
                 del self._pairs[name, target]
@@ -195,7 +183,7 @@ class Giveaways:
                 pair.gaps.update(sources[target], gaps)
 
     def _pair(self, name: str, target: str) -> _Pair:
-        number = self._columns[name].kind == "number"
+        number = self._kinds[name] == "number"
         numeric_target = self._targets[target] is None
         return _Pair(
             Relation(ordered_source=number, ordered_target=numeric_target),
@@ -212,8 +200,6 @@ class Giveaways:
         if name in self.categorical:
             return "text"
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if pa.types.is_decimal(kind):
-            return "number"
         try:  # by its type alone: a block may hold no value
             return column_kind(kind, name)
         except (AdviceError, pa.ArrowException):
@@ -221,13 +207,13 @@ class Giveaways:
 
     def _values(self, column: pa.ChunkedArray, name: str) -> Floats:
         """Return a feature as numbers or codes, NaN where missing."""
-        known = self._columns[name]
-        if known.kind == "number":
+        kind = self._kinds[name]
+        if kind == "number":
             return numbers(column, name)
         found = []
         for chunk in column.chunks:
-            values, indices = text_codes(chunk, name, known.kind)
-            found.append(_codes(values, known.codes)[indices])
+            values, indices = text_codes(chunk, name, kind)
+            found.append(_codes(values, self._codes[name])[indices])
         return np.concatenate(found) if found else np.empty(0)
 
     def _named(self, parts: TableParts) -> dict[str, NDArray[Any]]:
@@ -238,14 +224,14 @@ class Giveaways:
             label = f"the label {parts.roles.label!r}"
             named[label] = parts.label
             if self.positive is not None:
-                values, indices = _distinct(parts.label)
+                values, indices = factorize(parts.label)
                 whether = [*("yes" if v == self.positive else "no" for v in values), None]
-                named[label + _POSITIVE] = np.array(whether)[indices]
+                named[label + _POSITIVE] = np.array(whether, dtype=object)[indices]
         return named
 
     def _target(self, name: str, labels: NDArray[Any]) -> Floats:
         """Return a group or label column as numbers on a scale, or as codes; NaN where missing."""
-        values, indices = _distinct(labels)
+        values, indices = factorize(labels)
         if name not in self._targets:
             self._targets[name] = None if all(map(_is_number, values)) else {}
         codes = self._targets[name]
@@ -257,14 +243,8 @@ class Giveaways:
         return np.append(found, np.nan)[indices]
 
 
-_ENCODED = (
-    pa.types.is_string,
-    pa.types.is_integer,
-    pa.types.is_floating,
-    pa.types.is_boolean,
-)
 _POSITIVE = " (positive or not)"
-_FOLLOWS = "follows from it"
+_FOLLOWS = "determined by it"
 
 
 def warn_of_giveaways(
@@ -276,12 +256,7 @@ def warn_of_giveaways(
 ) -> None:
     """Warn of the feature columns of a whole table that determine its groups or label.
 
-    Parameters
-    ----------
-    parts : TableParts
-        The table.
-    categorical, positive, passed_over
-        See `Giveaways`.
+    `categorical`, `positive` and `passed_over` are those of `Giveaways`.
 
     Examples
     --------
@@ -317,22 +292,7 @@ def _advice(target: str, features: Mapping[str, str]) -> AdviceWarning:
     )
 
 
-def _distinct(labels: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
-    """Return the different labels, and each row's index among them, -1 where it has none."""
-    try:
-        encoded = pa.array(labels, from_pandas=False)
-        if not any(is_kind(encoded.type) for is_kind in _ENCODED):
-            raise TypeError(encoded.type)
-    except (pa.ArrowException, TypeError, OverflowError):  # mixed or other kinds: one by one
-        known: dict[Hashable, int] = {}
-        found = (-1 if v is None else known.setdefault(v, len(known)) for v in labels.tolist())
-        return list(known), np.fromiter(found, dtype=np.intp, count=len(labels))
-    encoded = encoded.dictionary_encode()
-    indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return encoded.dictionary.to_pylist(), indices.astype(np.intp)
-
-
-def _codes(values: list[Any], known: dict[Hashable, int]) -> Floats:
+def _codes(values: Sequence[Any], known: dict[Hashable, int]) -> Floats:
     """Return the numbers of values in the order they first came, NaN for None."""
     numbered = (np.nan if v is None else known.setdefault(v, len(known)) for v in values)
     return np.fromiter(numbered, dtype=np.float64, count=len(values))

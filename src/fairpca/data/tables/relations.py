@@ -1,4 +1,4 @@
-"""Whether one column determines another, on all rows so far, and whether that may be chance.
+"""Relations between two columns: whether one determines the other, and whether that may be chance.
 
 A source determines a target where rows with the same source value have the same target value. With
 few rows or many values that happens by chance. Of all ways to deal the n target values out to the
@@ -24,11 +24,12 @@ from scipy.special import gammaln
 __all__ = ["Relation", "Sorted"]
 
 MOST_VALUES = 4096
-"""The most source values that are remembered; of more, a source on a scale keeps ends of runs."""
+"""The most source values remembered; beyond, a source on a scale keeps the ends of its runs. A
+larger number takes more memory and time."""
 
 HOPELESS = 100.0
-"""A relation is given up where the target's values can be dealt out in more than exp(this) ways,
-and the bound on chance is still above exp(−this / 4)."""
+"""A relation is dropped when the target's values can be dealt out in more than exp(this) ways while
+the bound on chance is above exp(−this / 4). If it is larger, hopeless pairs are followed longer."""
 
 Floats = NDArray[np.float64]
 
@@ -36,10 +37,7 @@ Floats = NDArray[np.float64]
 class Sorted:
     """A block of a source column in order, to be compared with any target.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows,)
-        Numbers or codes; NaN where missing.
+    `values`, shape (n_rows,), are numbers or codes, NaN where missing.
     """
 
     def __init__(self, values: Floats) -> None:
@@ -54,19 +52,10 @@ class Sorted:
 
 
 class Relation:
-    """What is known of one source and one target column.
+    """One source and one target column: `holds` while the source determines the target.
 
-    Memory does not grow with the rows: see `MOST_VALUES`.
-
-    Parameters
-    ----------
-    ordered_source, ordered_target : bool
-        Whether the values are numbers on a scale, rather than codes.
-
-    Attributes
-    ----------
-    holds : bool
-        Whether the source has determined the target so far, where both are known.
+    Only rows where both are known count. `ordered_source` and `ordered_target` say whether values
+    are numbers on a scale rather than codes. Memory does not grow with the rows: see `MOST_VALUES`.
     """
 
     def __init__(self, *, ordered_source: bool, ordered_target: bool) -> None:

@@ -1,7 +1,7 @@
-"""Which column of a table plays which part: feature, sensitive attribute, label, or none.
+"""The role of each column of a table: feature, sensitive attribute, label, or none.
 
-Sensitive columns and the label are no features unless asked for. A sensitive attribute is a column
-of labels, or a numeric column put into classes: ``age>=25`` makes two, edges make several.
+Sensitive columns and the label are not features unless the user asks. A sensitive attribute is a
+column of labels, or a numeric column cut into classes: ``age>=25`` makes two, edges make several.
 """
 
 from __future__ import annotations
@@ -39,15 +39,16 @@ __all__ = [
 ]
 
 MAX_NUMERIC_LEVELS = 20
-"""A numeric column with more distinct values is taken for a scale, not for group labels."""
+"""A sensitive column with more distinct numbers than this is refused as a scale."""
 
 MANY_LEVELS = 50
-"""More labels than this, with fewer than `FEW_ROWS` rows each, are names and not groups."""
+"""A column with more labels than this is refused as names if each has fewer than `FEW_ROWS` rows on
+average."""
 
 FEW_ROWS = 20
 
 MAX_LABELS = 50_000
-"""More labels than this are names in any table."""
+"""More labels than this are refused in any table, and counted no further: they take memory."""
 
 _NUMBERS = (int, float, Decimal)
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
@@ -64,22 +65,12 @@ _OPPOSITE = {">=": "<", "<": ">=", "<=": ">", ">": "<="}
 
 @dataclass(frozen=True)
 class Roles:
-    """The columns of a table by the part they play.
+    """The columns of a table by role.
 
-    Parameters
-    ----------
-    sensitive : tuple of str
-        What names the sensitive attributes: columns, or comparisons such as ``age>=25``.
-    label : str or None
-        What names the label to predict: a column, or a comparison.
-    features : tuple of str
-        The columns that are encoded, in table order.
-    excluded : mapping of str to str
-        Each column left out of the features, and why.
-    edges : mapping of str to tuple of float
-        The class boundaries of numeric sensitive columns.
-    column_names : tuple of str
-        All columns: a name among them is no comparison, whatever it looks like.
+    `sensitive` and `label` are columns, or comparisons such as ``age>=25``; a name in
+    `column_names` is never read as a comparison. `features` are the columns that are encoded, in
+    table order; `excluded` says why each other column is not. `edges` are the class boundaries of
+    numeric sensitive columns.
     """
 
     sensitive: tuple[str, ...]
@@ -91,17 +82,17 @@ class Roles:
 
     @property
     def sensitive_columns(self) -> tuple[str, ...]:
-        """The columns that the sensitive attributes are read off."""
+        """The columns that the sensitive attributes are computed from."""
         return tuple(dict.fromkeys(_source(name, self.edges)[0] for name in self.sensitive))
 
     @property
     def label_column(self) -> str | None:
-        """The column that the label is read off."""
+        """The column that the label is computed from."""
         return None if self.label is None else self._label_source[0]
 
     @property
     def positive(self) -> str | None:
-        """The label that counts as positive, where the label is a comparison: that it holds."""
+        """The positive label where the label is a comparison: that the comparison holds."""
         sign, bound = self._label_source[1:] if self.label is not None else (None, 0.0)
         return None if sign is None else f"{sign} {_short(bound)}"
 
@@ -119,18 +110,10 @@ class Roles:
 
 @dataclass(frozen=True)
 class TableParts:
-    """A table taken apart; row i is the same row in every part.
+    """A table split by role; row i is the same row in every part.
 
-    Parameters
-    ----------
-    features : pyarrow.Table
-        The feature columns, not yet encoded.
-    sensitive : mapping of str to ndarray of shape (n_samples,)
-        Labels of each sensitive attribute, None where missing.
-    label : ndarray of shape (n_samples,) or None
-        The labels to predict.
-    roles : Roles
-        Where they came from.
+    `features` are not yet encoded. `sensitive` holds the labels of each sensitive attribute, and
+    `label` those to predict, arrays of shape (n_samples,) with None where missing.
     """
 
     features: pa.Table
@@ -140,12 +123,7 @@ class TableParts:
 
 
 def parse_edges(text: str) -> tuple[str, tuple[float, ...]]:
-    """Read ``COLUMN=edge,edge``: increasing class boundaries of a numeric column.
-
-    Raises
-    ------
-    ValueError
-        If it is not of that form.
+    """Parse ``COLUMN=edge,edge``: increasing class boundaries of a numeric column.
 
     Examples
     --------
@@ -175,31 +153,12 @@ def assign_roles(
     edges: Mapping[str, tuple[float, ...]] | None = None,
     where: str = "the table",
 ) -> Roles:
-    """Decide the part of every column.
+    """Decide the role of every column.
 
-    Parameters
-    ----------
-    column_names : sequence of str
-        All columns, in order.
-    sensitive : sequence of str
-        Sensitive columns, or comparisons such as ``age>=25``.
-    label : str, optional
-        The column to predict, or a comparison such as ``score>=0.3``.
-    drop : mapping of str to str, optional
-        Further columns that are no features, with the reason to give.
-    keep_sensitive : bool
-        Let sensitive columns be features too.
-    edges : mapping of str to tuple of float, optional
-        Class boundaries for numeric sensitive columns.
-    where : str
-        What the table is called in messages.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        If a name is not a column; the closest names are listed.
-    ValueError
-        If the label is also sensitive, or nothing is left as a feature.
+    `sensitive` and `label` name columns or comparisons such as ``age>=25``; `drop` maps further
+    columns that are not features to the reason given for it; `where` is the table's name in
+    messages. Raises ColumnNotFoundError, with the closest names, if a name is not a column, and
+    ValueError if the label is also sensitive, or no feature is left.
     """
     edges, drop = dict(edges or {}), dict(drop or {})
     names = list(dict.fromkeys([*sensitive, *(n for n in edges if n not in sensitive)]))
@@ -221,12 +180,9 @@ def assign_roles(
 
 
 def split_table(table: pa.Table, roles: Roles) -> TableParts:
-    """Take a table apart by the columns' roles.
+    """Split a table by the columns' roles; ValueError if the label has gaps.
 
-    Raises
-    ------
-    ValueError
-        If a sensitive column or the label holds lists, or the label has gaps.
+    Sensitive columns and the label must not hold lists.
     """
     sensitive = {name: _attribute(table, name, roles.edges) for name in roles.sensitive}
     label = label_values(table, roles)
@@ -234,8 +190,8 @@ def split_table(table: pa.Table, roles: Roles) -> TableParts:
         n_missing = label.tolist().count(None)
         if n_missing:
             raise ValueError(
-                f"the label column {roles.label!r} has {n_missing} missing values. Fill them in or "
-                "drop those rows."
+                f"the label column {roles.label!r} has {n_missing} missing values. Fill them in, "
+                "or drop those rows."
             )
     return TableParts(table.select(list(roles.features)), sensitive, label, roles)
 
@@ -251,20 +207,14 @@ def label_values(table: pa.Table, roles: Roles) -> NDArray[Any] | None:
 
 
 def check_attributes(parts: TableParts) -> None:
-    """Refuse the sensitive columns of a whole table whose labels name no groups; see `LabelTally`.
-
-    Raises
-    ------
-    AdviceError
-        As `LabelTally.check`.
-    """
+    """Refuse the sensitive columns of a whole table as `LabelTally.check` does."""
     tally = LabelTally()
     tally.add(parts)
     tally.check()
 
 
 class LabelTally:
-    """How many rows each label of each sensitive attribute has, block after block."""
+    """Rows per label of each sensitive attribute, counted block by block."""
 
     def __init__(self) -> None:
         self.counts: dict[str, Counter[Any]] = {}
@@ -279,13 +229,10 @@ class LabelTally:
         self.n_rows += parts.features.num_rows
 
     def check(self) -> None:
-        """Refuse labels that are a scale, or that name rows rather than groups of them.
+        """Raise AdviceError if labels are a scale, or names of rows rather than of groups.
 
-        Raises
-        ------
-        AdviceError
-            If a column has more than 20 different numbers, almost as many labels as rows, or more
-            than 50 labels with few rows each.
+        That is: more than 20 different numbers, almost as many labels as rows, or more than 50
+        labels with few rows each.
         """
         for name, counts in self.counts.items():
             known = {label: n for label, n in counts.items() if label is not None}
@@ -330,16 +277,11 @@ def _is_numeric(label: Any) -> bool:
 def _source(
     name: str, edges: Collection[str], column_names: Sequence[str] = ()
 ) -> tuple[str, str | None, float]:
-    """Return the column an attribute is read off, and the comparison that makes it."""
-    if name in edges or name in column_names:
-        return name, None, 0.0
-    found = _COMPARISON.fullmatch(name)
-    if not found:
-        return name, None, 0.0
-    try:
+    """Return the column that an attribute is computed from, its comparison sign and its bound."""
+    found = _COMPARISON.fullmatch(name) if name not in (*edges, *column_names) else None
+    if found and is_number(found[3]):
         return found[1].strip(), found[2], float(found[3])
-    except ValueError:
-        return name, None, 0.0
+    return name, None, 0.0
 
 
 def _attribute(table: pa.Table, name: str, edges: Mapping[str, tuple[float, ...]]) -> NDArray[Any]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fairpca.estimators.base import as_generator
-from fairpca.estimators.families.balanced import BalancedProjection
+from fairpca.estimators.families.balanced import Answer, BalancedProjection
 from fairpca.estimators.parameters import check_positive_count
 from fairpca.solvers.balance.bicriteria import bicriteria_components
-from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams
 
 __all__ = ["BicriteriaPCA"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BicriteriaPCA(BalancedProjection):
     """The span of rows drawn by their Lewis weights, reduced to the components asked for.
 
@@ -24,9 +25,6 @@ class BicriteriaPCA(BalancedProjection):
 
     Parameters
     ----------
-    n_components : int, float or None, default=2
-        Components to keep; a float in (0, 1) keeps the fewest found to reach this share of the
-        variance; None keeps all.
     n_rows : int or None, default=None
         Rows sampled, at least n_components; by default twice as many.
     n_projections : int, default=200
@@ -36,25 +34,18 @@ class BicriteriaPCA(BalancedProjection):
         max(2, log n_groups).
     random_state : int, Generator, RandomState or None, default=None
         Draws projections and rows; None always draws the same.
-    center : bool, default=True
-        Take rows about the weighted mean of all rows, or about zero.
-    combine_attributes : {"separate", "intersection"}, default="separate"
-        What groups are, with several attributes: levels, or combinations of levels.
-    missing_groups : {"error", "unlabelled"}, default="error"
-        Whether rows may lack a label.
+    n_components, center, combine_attributes, missing_groups
+        As in :class:`fairpca.WorstGroupPCA`.
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components_, n_features)
-        Orthonormal rows.
-    group_labels_ : list of (str, label)
-        Attribute and level of each group.
     group_losses_ : ndarray of shape (n_groups,)
         Reconstruction error of each group, a sum over its rows, squared units of X.
     n_iter_ : int
         Steps made.
-    mean_, explained_variance_, explained_variance_ratio_, n_components_, groups_, group_counts_
-        As in :class:`fairpca.MomentMatchingPCA`.
+    components_, group_labels_, mean_, explained_variance_, explained_variance_ratio_, \
+    n_components_, groups_, group_counts_
+        As in :class:`fairpca.WorstGroupPCA`.
 
     Notes
     -----
@@ -69,33 +60,15 @@ class BicriteriaPCA(BalancedProjection):
     --------
     >>> import numpy as np
     >>> from fairpca.comparison import BicriteriaPCA
-    >>> rng = np.random.default_rng(0)
-    >>> group = np.repeat(["a", "b"], [300, 100])
-    >>> X = rng.normal(size=(400, 4)) * np.where(group[:, None] == "a", [3, 2, 1, 1], [1, 1, 2, 3])
-    >>> BicriteriaPCA(2).fit(X, sensitive_features=group).components_.shape
+    >>> X = np.random.default_rng(0).normal(size=(400, 4)) * [3, 2, 1, 1]
+    >>> BicriteriaPCA(2).fit(X, sensitive_features=np.arange(400) % 2).components_.shape
     (2, 4)
     """
 
-    def __init__(
-        self,
-        n_components: int | float | None = 2,
-        *,
-        n_rows: int | None = None,
-        n_projections: int = 200,
-        p: float | None = None,
-        random_state: Any = None,
-        center: bool = True,
-        combine_attributes: Literal["separate", "intersection"] = "separate",
-        missing_groups: Literal["error", "unlabelled"] = "error",
-    ) -> None:
-        self.n_components = n_components
-        self.n_rows = n_rows
-        self.n_projections = n_projections
-        self.p = p
-        self.random_state = random_state
-        self.center = center
-        self.combine_attributes = combine_attributes
-        self.missing_groups = missing_groups
+    n_rows: int | None = None
+    n_projections: int = 200
+    p: float | None = None
+    random_state: Any = None
 
     def _check_parameters(self) -> None:
         if self.n_rows is not None:
@@ -105,7 +78,7 @@ class BicriteriaPCA(BalancedProjection):
         if p is not None and (not isinstance(p, int | float | np.number) or not 2 <= p < np.inf):
             raise ValueError(f"p must be a number of at least 2, or None; got {self.p!r}.")
 
-    def _components(self, problem: GroupGrams, n_components: int) -> Floats:
+    def _components(self, problem: GroupGrams, n_components: int) -> Answer:
         n_groups = len(problem.grams)
         n_rows = 2 * n_components if self.n_rows is None else int(self.n_rows)
         if n_rows < n_components:
@@ -120,6 +93,7 @@ class BicriteriaPCA(BalancedProjection):
             normal=lambda n: problem.normal_rows(n, rng),
             rng=rng,
         )
-        self.group_losses_ = np.asarray(result.certificate["group_losses"])
-        self.n_iter_ = result.n_iter
-        return result.components
+        return result.components, {
+            "group_losses_": result.certificate.group_losses,
+            "n_iter_": result.n_iter,
+        }

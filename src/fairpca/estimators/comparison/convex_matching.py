@@ -7,20 +7,22 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from fairpca.data.choices import check_choice
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.base import dtype_of
-from fairpca.estimators.families.contrasted import ContrastedProjection
-from fairpca.estimators.families.summarized import SummarisedRows
-from fairpca.estimators.parameters import check_choice, check_positive_count, check_tolerance
-from fairpca.solvers.moments.convex_matching import matching_components, solve_by_splitting
+from fairpca.estimators.base import fitted_projection
+from fairpca.estimators.families.removal import ContrastedProjection
+from fairpca.estimators.families.summarized import SummarizedRows
+from fairpca.estimators.parameters import check_positive_count, check_tolerance
+from fairpca.solvers.moments.convex_matching import (
+    MatchingCertificate,
+    matching_components,
+    solve_by_splitting,
+)
 from fairpca.solvers.moments.convex_matching_sdp import solve_by_modelling
 from fairpca.solvers.moments.covariance_matching import covariance_differences
-from fairpca.solvers.moments.matching_program import MatchingProgramme, ProgrammeResult
-from fairpca.solvers.moments.moment_matching import (
-    constrained_components,
-    rank_floor,
-    unfair_subspace,
-)
+from fairpca.solvers.moments.matching_program import MatchingProgram, ProgramResult
+from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
+from fairpca.solvers.numerics.graded import rank_floor
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
@@ -30,12 +32,12 @@ _NO_VARIANCE = 1e-12
 
 
 class ConvexMatchingPCA(ContrastedProjection):
-    """PCA by a semidefinite programme that penalises covariance differences (FPCA).
+    """PCA by a semidefinite program that penalizes covariance differences (FPCA).
 
-    Projections VᵀV are relaxed to P with 0 ⪯ P ⪯ I and tr P = k. The programme maximises
+    Projections VᵀV are relaxed to P with 0 ⪯ P ⪯ I and tr P = k. The program maximizes
     ⟨C, P⟩ − μ Σ ‖A^{1/2}P‖₂² subject to ⟨P, ffᵀ⟩ ≤ δ²: f is the mean difference, A runs over
     φ₊I + Q and φ₋I − Q, Q the covariance difference, and C is the covariance divided by the
-    Frobenius norm of the centred rows, as the authors' programme scales it. Components are the k
+    Frobenius norm of the centered rows, as the authors' program scales it. Components are the k
     leading eigenvectors of the optimal P.
 
     Time O(n d²) and, for each of some hundreds of iterations, a few eigendecompositions of d × d
@@ -53,10 +55,10 @@ class ConvexMatchingPCA(ContrastedProjection):
     mu : float, default=0.01
         μ ≥ 0: weight of the covariance penalty, for standardized columns.
     penalty : {"sum", "max"}, default="sum"
-        "sum" is the authors' programme, whose results are published: both A count, each φ as small
+        "sum" is the authors' program, whose results are published: both A count, each φ as small
         as possible. "max" is the formula in their paper: the larger of the two counts, φ = ‖Q‖₂.
     solver : {"auto", "sdp"}, default="auto"
-        "auto" splits the programme into steps that are solved in closed form; "sdp" gives it to the
+        "auto" splits the program into steps that are solved in closed form; "sdp" gives it to the
         modelling library cvxpy (``pip install "fairpca[convex]"``), for reference: seconds at 60
         columns, more than two minutes at 100.
     max_iter : int, default=10000
@@ -106,14 +108,14 @@ class ConvexMatchingPCA(ContrastedProjection):
     -----
     The gap is that of the relaxation, and proved: what rounding P to k components costs is not in
     it. Where eigenvalues number k and k + 1 of P agree, which ones are taken is arbitrary, and the
-    components are then not determined by the programme: compare neighbours in `eigenvalues_`.
+    components are then not determined by the program: compare neighbours in `eigenvalues_`.
 
     A row of weight w counts as w rows: unlike elsewhere, the scale of the weights matters, since
     the published objective has the number of rows in it.
 
     For wide data (fewer rows than columns) P is sought in the span of the rows.
 
-    **What stays unprotected.** Covariance differences are penalised, not removed, and rounding P to
+    **What stays unprotected.** Covariance differences are penalized, not removed, and rounding P to
     k components may undo part of it: look at `covariance_difference_`. With ``delta > 0`` group
     means differ. Moments beyond the second are not looked at.
 
@@ -175,51 +177,51 @@ class ConvexMatchingPCA(ContrastedProjection):
         check_positive_count("max_iter", self.max_iter)
         check_tolerance(self.tol)
 
-    def _solve(self, seen: SummarisedRows) -> None:
+    def _solve(self, seen: SummarizedRows) -> dict[str, Any]:
         moments = seen.moments
         contrasts = self._contrasts(seen)
         unfair = unfair_subspace(moments, contrasts)
-        n_components, available = self._wanted(seen, len(unfair))
-        total = self._total(seen)
-        if not isinstance(n_components, int):
-            matched = constrained_components(
-                moments.covariance(ddof=1),
-                n_components,
-                unfair,
-                max_components=available,
-                by_column=seen.basis is None,
-            )
-            found = np.asarray(matched.certificate["explained_variance"])
-            rounding = np.asarray(matched.certificate["variance_rounding"])
-            n_components = int(np.sum(self._varied(seen, found, rounding, len(unfair))))
         means = np.array([moments.mean(c.inside) - moments.mean(c.outside) for c in contrasts])
         differences = self._differences(seen, contrasts)
         covariance = moments.covariance().dense()
         weight = float(moments.weights.sum())
         length = np.sqrt(weight) * np.sqrt(np.trace(covariance))  # ‖X − mean‖_F
-        programme = MatchingProgramme.of(
+        program = MatchingProgram.of(
             covariance / max(length, 1e-300),
             means.reshape(-1, moments.n_features),
             differences,
-            n_components,
+            self._count(seen, unfair),
             delta=float(self.delta),
             mu=float(self.mu),
             penalty=self.penalty,
         )
-        result = matching_components(
-            programme,
+        result = matching_components(program, unfair, self._solve_program, tol=float(self.tol))
+        self._warn_unless_converged(result)
+        return self._fitted(seen, result, means, differences)
+
+    def _count(self, seen: SummarizedRows, unfair: Floats) -> int:
+        """Return k: where a share or all are asked for, as many as mean matching keeps."""
+        n_components, available = self._wanted(seen.facts, len(unfair))
+        if isinstance(n_components, int):
+            return n_components
+        found = constrained_components(
+            seen.moments.covariance(ddof=1),
+            n_components,
             unfair,
-            self._solve_programme,
-            tol=float(self.tol),
+            max_components=available,
+            by_column=seen.coordinates.by_column,
+        ).certificate
+        kept, _ = self._with_variance(
+            seen, found.explained_variance, found.variance_rounding, len(unfair)
         )
-        self._keep(seen, result, means, differences, total)
+        return int(np.sum(kept))
 
-    def _solve_programme(self, programme: MatchingProgramme) -> ProgrammeResult:
+    def _solve_program(self, program: MatchingProgram) -> ProgramResult:
         if self.solver == "sdp":
-            return solve_by_modelling(programme)
-        return solve_by_splitting(programme, max_iter=int(self.max_iter), tol=float(self.tol))
+            return solve_by_modelling(program)
+        return solve_by_splitting(program, max_iter=int(self.max_iter), tol=float(self.tol))
 
-    def _differences(self, seen: SummarisedRows, contrasts: Any) -> Floats:
+    def _differences(self, seen: SummarizedRows, contrasts: Any) -> Floats:
         """Return the covariance differences that are more than rounding, (r, p, p)."""
         p = seen.moments.n_features
         if not contrasts:
@@ -229,44 +231,49 @@ class ConvexMatchingPCA(ContrastedProjection):
         kept: Floats = differences[real]
         return kept
 
-    def _keep(
+    def _fitted(
         self,
-        seen: SummarisedRows,
-        result: SolverResult[Any],
+        seen: SummarizedRows,
+        result: SolverResult[MatchingCertificate],
         means: Floats,
         differences: Floats,
-        total: float,
-    ) -> None:
-        V, found = result.components, result.certificate
-        covariance = seen.moments.covariance(ddof=1)
+    ) -> dict[str, Any]:
+        V, covariance = result.components, seen.moments.covariance(ddof=1)
+        total = covariance.trace()
         variances, turn = np.linalg.eigh(V @ covariance.matmat(V.T))
         V = turn[:, ::-1].T @ V
-        self._store_projection(
-            seen.lift(V), seen.mean, variances[::-1], total, dtype_of(seen.rows.X)
-        )
-        self.eigenvalues_ = np.asarray(found["eigenvalues"])
-        self.duality_gap_ = float(np.asarray(found["duality_gap"]))
-        self.objective_ = result.objective
-        self.mean_difference_ = max((float(np.linalg.norm(V @ f)) for f in means), default=0.0)
-        self.covariance_difference_ = max(
-            (float(np.linalg.norm(V @ Q @ V.T, 2)) for Q in differences), default=0.0
-        )
         if np.sum(variances) <= _NO_VARIANCE * total:
             warn_caller(
                 f"{type(self).__name__}: the components hold no variance: with mu={self.mu:g} the "
                 "penalty outweighs all there is. Lower mu, or standardize the columns."
             )
-        self.converged_, self.reason_ = result.converged, result.reason
-        self.n_iter_ = result.n_iter
-        if not self.converged_:
-            warn_caller(
-                f"{type(self).__name__} stopped with a duality gap of {self.duality_gap_:.2g} "
-                f"(tol={self.tol:g}): {self.reason_}. "
-                + (
-                    "Raise max_iter or tol."
-                    if self.objective_ >= 0
-                    else f"With mu={self.mu:g} the penalty outweighs the variance: standardize the "
-                    "columns, or lower mu."
-                ),
-                ConvergenceWarning,
-            )
+        return {
+            **fitted_projection(
+                seen.coordinates.lift(V), seen.mean, variances[::-1], total, seen.facts.dtype
+            ),
+            "eigenvalues_": result.certificate.eigenvalues,
+            "duality_gap_": result.certificate.duality_gap,
+            "objective_": result.objective,
+            "mean_difference_": max((float(np.linalg.norm(V @ f)) for f in means), default=0.0),
+            "covariance_difference_": max(
+                (float(np.linalg.norm(V @ Q @ V.T, 2)) for Q in differences), default=0.0
+            ),
+            "converged_": result.converged,
+            "reason_": result.reason,
+            "n_iter_": result.n_iter,
+        }
+
+    def _warn_unless_converged(self, result: SolverResult[MatchingCertificate]) -> None:
+        if result.converged:
+            return
+        warn_caller(
+            f"{type(self).__name__} stopped with a duality gap of "
+            f"{result.certificate.duality_gap:.2g} (tol={self.tol:g}): {result.reason}. "
+            + (
+                "Raise max_iter or tol."
+                if result.objective >= 0
+                else f"With mu={self.mu:g} the penalty outweighs the variance: standardize the "
+                "columns, or lower mu."
+            ),
+            ConvergenceWarning,
+        )

@@ -7,11 +7,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.estimators.base import deterministic_signs, dtype_of
-from fairpca.estimators.comparison.trade_off import check_trade_off, trade_off_scale
-from fairpca.estimators.families.contrasted import ContrastedProjection
-from fairpca.estimators.families.summarized import SummarisedRows
-from fairpca.estimators.parameters import is_count
+from fairpca.estimators.base import deterministic_signs
+from fairpca.estimators.families.removal import ContrastedProjection
+from fairpca.estimators.families.summarized import SummarizedRows
+from fairpca.estimators.parameters import check_share, is_count
 from fairpca.solvers.moments.covariance_matching import most_differing_subspace
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
 from fairpca.summaries.base import Floats
@@ -76,7 +75,7 @@ class CovarianceMatchingPCA(ContrastedProjection):
     **What stays unprotected.** The kept directions still differ where l is not small: the
     covariance constraint is relaxed, not met. Moments beyond the second are not looked at. With
     ``trade_off > 0`` the appended columns tell the groups apart as plain PCA does, and only a
-    reader who is penalised for large coefficients is hindered by their scale.
+    classifier that is penalized for large coefficients is hindered by their scale.
 
     References
     ----------
@@ -120,7 +119,7 @@ class CovarianceMatchingPCA(ContrastedProjection):
         self.missing_groups = missing_groups
 
     def _check_parameters(self) -> None:
-        check_trade_off(self.trade_off)
+        check_share("trade_off", self.trade_off)
         n_kept: Any = self.n_kept
         share = isinstance(n_kept, float | np.floating) and 0 < n_kept <= 1
         if n_kept is not None and not share and not (is_count(n_kept) and n_kept >= 1):
@@ -129,34 +128,22 @@ class CovarianceMatchingPCA(ContrastedProjection):
                 f"None for all; got {n_kept!r}."
             )
 
-    def _solve(self, seen: SummarisedRows) -> None:
-        moments = seen.moments
-        unfair = self._directions_removed(seen)
-        n_components, available = self._wanted(seen, len(unfair))
-        covariance, total = moments.covariance(ddof=1), self._total(seen)
-        by_column = seen.basis is None
-        result = constrained_components(
-            covariance, n_components, unfair, max_components=available, by_column=by_column
-        )
-        variances = np.asarray(result.certificate["explained_variance"])
-        rounding = np.asarray(result.certificate["variance_rounding"])
-        kept = self._varied(seen, variances, rounding, len(unfair))
-        components = seen.lift(result.components[kept])
-        dtype = dtype_of(seen.rows.X)
-        self._store_projection(components, seen.mean, variances[kept], total, dtype)
+    def _solve(self, seen: SummarizedRows) -> dict[str, Any]:
+        unfair, d = self._directions_removed(seen), seen.facts.n_features
+        fitted = self._remove(seen, unfair)
         if self.trade_off > 0:
-            plain = constrained_components(covariance, self.n_components_, unfair[:0]).components
-            scaled = trade_off_scale(self.trade_off) * deterministic_signs(seen.lift(plain))
-            self.components_ = np.vstack([self.components_, scaled]).astype(dtype)
-        self.unfair_subspace_ = seen.lift(unfair).astype(dtype)
-        self.n_kept_ = seen.rows.X.shape[1] - len(unfair)
-        self.constraint_violation_ = float(np.asarray(result.certificate["constraint_violation"]))
+            k, covariance = fitted["n_components_"], seen.moments.covariance(ddof=1)
+            plain = constrained_components(covariance, k, unfair[:0]).components
+            plain = deterministic_signs(seen.coordinates.lift(plain))
+            both = np.vstack([fitted["components_"], float(self.trade_off) ** 3 * plain])
+            fitted["components_"] = both.astype(seen.facts.dtype)
+        return {**fitted, "n_kept_": d - len(unfair)}
 
-    def _directions_removed(self, seen: SummarisedRows) -> Floats:
+    def _directions_removed(self, seen: SummarizedRows) -> Floats:
         contrasts = self._contrasts(seen)
         if self.n_kept is None or not contrasts:
             return unfair_subspace(seen.moments, contrasts)
-        d = seen.rows.X.shape[1]
+        d = seen.facts.n_features
         n_kept = int(self.n_kept) if is_count(self.n_kept) else max(1, int(self.n_kept * d))
         return most_differing_subspace(seen.moments, contrasts, n_kept, d)
 

@@ -9,22 +9,20 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import has_fit_parameter
 
-from fairpca.estimators.families.removal import Summary
-from fairpca.estimators.families.row_erasure import RowErasure, column_spread
+from fairpca.estimators.families.row_erasure import ErasureProblem, RowErasure
 from fairpca.estimators.parameters import is_count
 from fairpca.solvers.erasure.classifiers import Concept, logistic_reader
 from fairpca.solvers.erasure.inlp import nullspace_projection
 from fairpca.solvers.result import SolverResult
-from fairpca.summaries.base import Floats
-from fairpca.summaries.contrasts import Contrast
 
 __all__ = ["INLP"]
 
 _PENALTY = 1e-4
+"""Weight of ‖coefficients‖² / 2 beside the mean loss. Larger shrinks the coefficients more."""
 
 
 class INLP(RowErasure):
-    """Remove the directions that linear classifiers of the group read, one after another; then PCA.
+    """Remove the directions that linear classifiers of the group use, one after another; then PCA.
 
     Each step trains a classifier on the rows projected so far and projects onto the null space of
     its coefficients, until it does no better than chance.
@@ -46,7 +44,7 @@ class INLP(RowErasure):
         How far above chance (1 / number of groups) the balanced accuracy of a classifier, on the
         rows it was trained on, still counts as chance.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-        Let classifiers see all rows, rows of positive label, or train one within each label. The
+        Train classifiers on all rows, on rows of positive label, or one within each label. The
         last two need y. The variance kept is that of all rows.
     pos_label : object, default=None
         The positive label of y; needed unless labels are 0/1, -1/1 or booleans.
@@ -60,7 +58,7 @@ class INLP(RowErasure):
     components_ : ndarray of shape (n_components_, n_features_in_)
         Orthonormal rows by descending variance, orthogonal to `unfair_subspace_`.
     unfair_subspace_ : ndarray of shape (n_removed, n_features_in_)
-        Orthonormal rows: what the classifiers read, all steps together.
+        Orthonormal rows: the directions that the classifiers used, all steps together.
     history_ : dict of str to ndarray of shape (n_iter_ + 1,)
         For each attribute (and label, with label-conditional criteria) the balanced accuracy of
         the classifier before each removal, and of the last one.
@@ -76,14 +74,14 @@ class INLP(RowErasure):
     Notes
     -----
     Groups weigh equally in training, and columns are divided by their standard deviations for it,
-    so that units and group sizes do not decide. Regularisation is 10⁻⁴/2 · ‖coefficients‖² beside
+    so that units and group sizes do not decide. Regularization is 10⁻⁴/2 · ‖coefficients‖² beside
     the mean loss.
 
     INLP usually removes many directions for what LEACE, RLACE and mean matching reach with one per
     comparison of groups: a classifier's coefficients are not the mean difference.
 
     **What stays unprotected.** A classifier at chance is one of this family on these rows; others,
-    non-linear ones above all, may still read the group.
+    non-linear ones above all, may still predict the group.
 
     References
     ----------
@@ -153,24 +151,23 @@ class INLP(RowErasure):
                 f"fit takes sample_weight; got {self.classifier!r}."
             )
 
-    def _erase(
-        self, X: Floats, concepts: list[Concept], summary: Summary, contrasts: list[Contrast]
-    ) -> SolverResult[Any]:
+    def _erase(self, problem: ErasureProblem) -> tuple[SolverResult[Any], dict[str, Any]]:
+        X, concepts = problem.X, problem.concepts
+        assert X is not None  # noqa: S101 - set by `_summarize`
         given = not isinstance(self.classifier, str)
         result = nullspace_projection(
             X,
-            concepts,
-            lambda concept: self._reader(X.shape[1], concept),
-            spread=column_spread(summary),
+            list(concepts),
+            lambda concept: self._classifier(X.shape[1], concept),
+            spread=problem.column_spread,
             n_iterations=int(self.n_iterations),
             tol=float(self.tol),
-            weight=float(summary.moments.weights.sum()) if given else 1.0,
+            weight=float(problem.moments.weights.sum()) if given else 1.0,
         )
-        table = np.asarray(result.certificate["history"])
-        self.history_ = {c.name: table[:, i] for i, c in enumerate(concepts)}
-        return result
+        table = result.certificate.history
+        return result, {"history_": {c.name: table[:, i] for i, c in enumerate(concepts)}}
 
-    def _reader(self, n_features: int, concept: Concept) -> Any:
+    def _classifier(self, n_features: int, concept: Concept) -> Any:
         if self.classifier == "logistic":
             return logistic_reader(n_features, concept.n_groups, _PENALTY)
         if self.classifier == "svm":

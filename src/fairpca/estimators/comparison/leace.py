@@ -8,21 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from fairpca.estimators.base import dtype_of
-from fairpca.estimators.families.contrasted import ContrastedProjection
-from fairpca.estimators.families.summarized import SummarisedRows
-from fairpca.estimators.parameters import check_choice
+from fairpca.data.choices import check_choice
+from fairpca.estimators.base import fitted_projection
+from fairpca.estimators.families.removal import ContrastedProjection
+from fairpca.estimators.families.summarized import SummarizedRows
 from fairpca.solvers.moments.leace import erased_components
-from fairpca.solvers.moments.moment_matching import span_of_directions
+from fairpca.solvers.numerics.graded import span_of_directions
+from fairpca.summaries.coordinates import DENSE_UP_TO, eigen_method
 from fairpca.summaries.moments import Resolution
 
 __all__ = ["LEACE"]
 
-_DENSE_UP_TO = 500
-
 
 class LEACE(ContrastedProjection):
-    """The least change of the rows after which no linear reader sees the groups, then PCA.
+    """The least change of the rows after which no linear classifier sees the groups, then PCA.
 
     The erased rows are r(x) = x − Uᵀ F (x − μ): U spans the groups' mean differences, and F reads
     off each row how far to move it along them so that E‖r(x) − x‖² is minimal, in every norm at
@@ -141,7 +140,7 @@ class LEACE(ContrastedProjection):
         """
         check_is_fitted(self)
         kept = np.eye(len(self.mean_)) - self.readers_.T.astype(np.float64) @ self.unfair_subspace_
-        return self._map_rows(X, kept, self.mean_, self._column_names())
+        return self._apply(self._affine_map(kept, self.mean_, self._column_names()), X)
 
     def _axes(self) -> NDArray[Any]:
         axes: NDArray[Any] = self.axes_
@@ -150,34 +149,39 @@ class LEACE(ContrastedProjection):
     def _check_parameters(self) -> None:
         check_choice("method", self.method, ("oblique", "orthogonal"))
 
-    def _solve(self, seen: SummarisedRows) -> None:
-        moments, X = seen.moments, seen.rows.X
+    def _solve(self, seen: SummarizedRows) -> dict[str, Any]:
+        moments, facts, coordinates = seen.moments, seen.facts, seen.coordinates
         unfair = span_of_directions(moments, self._contrasts(seen), ())
-        n_components, available = self._wanted(seen, len(unfair))
-        covariance, total = moments.covariance(ddof=1), self._total(seen)
-        few = isinstance(n_components, int) and n_components < X.shape[1] // 8
+        n_components, available = self._wanted(facts, len(unfair))
+        covariance = moments.covariance(ddof=1)
         result = erased_components(
             covariance,
             unfair,
             n_components,
             oblique=self.method == "oblique",
-            by_column=seen.basis is None,
-            constant=moments.constant_columns() if seen.basis is None else None,
-            method="lanczos" if few and moments.n_features > _DENSE_UP_TO else "dense",
+            by_column=coordinates.by_column,
+            constant=moments.constant_columns() if coordinates.by_column else None,
+            method=eigen_method(
+                n_components, facts.n_features, moments.n_features, dense_up_to=DENSE_UP_TO
+            ),
             max_components=available,
         )
         found = result.certificate
-        variances = np.asarray(found["explained_variance"])
-        rounding = np.asarray(found["variance_rounding"])
-        kept = self._varied(seen, variances, rounding, len(unfair))
-        dtype = dtype_of(X)
-        components = seen.lift(np.asarray(found["functionals"])[kept])
-        axes = seen.lift(result.components[kept])
-        self._store_projection(components, seen.mean, variances[kept], total, dtype)
-        flipped = np.einsum("kd,kd->k", self.components_, components) < 0
-        self.axes_ = np.where(flipped[:, None], -axes, axes).astype(dtype)
-        self.unfair_subspace_ = seen.lift(unfair).astype(dtype)
-        self.readers_ = seen.lift(np.asarray(found["readers"])).astype(dtype)
+        kept, variances = self._with_variance(
+            seen, found.explained_variance, found.variance_rounding, len(unfair)
+        )
+        components = coordinates.lift(found.functionals[kept])
+        axes = coordinates.lift(result.components[kept])
+        fitted = fitted_projection(
+            components, seen.mean, variances, covariance.trace(), facts.dtype
+        )
+        flipped = np.einsum("kd,kd->k", fitted["components_"], components) < 0
         n = moments.count(moments.everything)
-        self.change_ = float(np.asarray(found["change"])) * (n - 1) / max(n, 1)  # a mean over rows
-        self.constraint_violation_ = float(np.asarray(found["constraint_violation"]))
+        return {
+            **fitted,
+            "axes_": np.where(flipped[:, None], -axes, axes).astype(facts.dtype),
+            "unfair_subspace_": coordinates.lift(unfair).astype(facts.dtype),
+            "readers_": coordinates.lift(found.readers).astype(facts.dtype),
+            "change_": found.change * (n - 1) / max(n, 1),  # a mean over rows
+            "constraint_violation_": found.constraint_violation,
+        }

@@ -6,18 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairpca.estimators.families.removal import Summary
-from fairpca.estimators.families.row_erasure import (
-    RowErasure,
-    column_spread,
-    mean_differences,
-)
+from fairpca.estimators.families.row_erasure import ErasureProblem, RowErasure
 from fairpca.estimators.parameters import check_positive_count, check_tolerance
-from fairpca.solvers.erasure.classifiers import Concept
 from fairpca.solvers.erasure.rlace import adversarial_erasure
 from fairpca.solvers.result import SolverResult
-from fairpca.summaries.base import Floats
-from fairpca.summaries.contrasts import Contrast
 
 __all__ = ["RLACE"]
 
@@ -25,8 +17,8 @@ __all__ = ["RLACE"]
 class RLACE(RowErasure):
     """Remove the subspace without which a linear classifier of the group does worst; then PCA.
 
-    Solves max over projections R of rank m, min over θ of the logistic loss of reading the group
-    off (I − R)x plus λ/2 ‖θ‖², by ascent over the convex hull of the projections (the Fantope),
+    Solves max over projections R of rank m, min over θ of the logistic loss of predicting the group
+    from (I − R)x plus λ/2 ‖θ‖², by ascent over the convex hull of the projections (the Fantope),
     rounding, and quasi-Newton steps.
 
     Time: a few classifiers of n × d rows where `rank` is None or large enough, since the optimum is
@@ -39,7 +31,7 @@ class RLACE(RowErasure):
         all directions that are not removed and along which the data vary.
     rank : int or None, default=None
         m. None for as many as the groups' means differ in (one for two groups), which makes a
-        linear reader's loss that of guessing; directions beyond those are not removed.
+        linear classifier's loss that of guessing; directions beyond those are not removed.
     penalty : float, default=0.01
         λ, the weight decay of the classifier, where a column's mean variance is 1. It matters only
         for a `rank` too small to hide the groups.
@@ -48,7 +40,7 @@ class RLACE(RowErasure):
     tol : float, default=1e-3
         Norm of the gradient at which the steps end.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-        Let classifiers see all rows, rows of positive label, or train one within each label. The
+        Train classifiers on all rows, on rows of positive label, or one within each label. The
         last two need y. The variance kept is that of all rows.
     pos_label : object, default=None
         The positive label of y; needed unless labels are 0/1, -1/1 or booleans.
@@ -85,7 +77,7 @@ class RLACE(RowErasure):
 
     Notes
     -----
-    Groups weigh equally in the loss. At a projection no reader gains from, the groups' means
+    Groups weigh equally in the loss. At a projection no classifier gains from, the groups' means
     coincide, and conversely: with the default `rank` the components are those of
     :class:`fairpca.MomentMatchingPCA` with ``n_unfair=0``. The authors find the same subspace by
     alternating stochastic gradient steps.
@@ -94,8 +86,8 @@ class RLACE(RowErasure):
     Nearly all of its time goes into scikit-learn's logistic regression, trained anew some 60 to 100
     times: 3 to 6 s for 3,000 rows, 99 columns and five groups, in proportion to the rows.
 
-    **What stays unprotected.** A non-linear reader may still tell groups apart; with a small `rank`
-    a linear one does too (`adversary_accuracy_`).
+    **What stays unprotected.** A non-linear classifier may still tell groups apart; with a small
+    `rank` a linear one does too (`adversary_accuracy_`).
 
     References
     ----------
@@ -150,27 +142,27 @@ class RLACE(RowErasure):
         check_tolerance(self.tol)
         check_tolerance(self.penalty, "penalty")
 
-    def _erase(
-        self, X: Floats, concepts: list[Concept], summary: Summary, contrasts: list[Contrast]
-    ) -> SolverResult[Any]:
+    def _erase(self, problem: ErasureProblem) -> tuple[SolverResult[Any], dict[str, Any]]:
+        assert problem.X is not None  # noqa: S101 - set by `_summarize`
         result = adversarial_erasure(
-            X,
-            concepts,
-            mean_differences(summary, contrasts),
+            problem.X,
+            list(problem.concepts),
+            self._mean_differences(problem),
             None if self.rank is None else int(self.rank),
-            scale=float(np.sqrt(np.mean(column_spread(summary) ** 2))),
+            scale=float(np.sqrt(np.mean(problem.column_spread**2))),
             penalty=float(self.penalty),
             max_iter=int(self.max_iter),
             tol=float(self.tol),
         )
         found = result.certificate
-        accuracies = np.asarray(found["accuracies"]).tolist()
-        self.adversary_accuracy_ = {
-            c.name: accuracy for c, accuracy in zip(concepts, accuracies, strict=True)
-        }
-        self.optimality_gap_ = float(np.asarray(found["optimality_gap"]))
-        self.relaxation_gap_ = float(np.asarray(found["relaxation_gap"]))
-        table = np.asarray(found["history"])
+        accuracies = found.accuracies.tolist()
+        table = found.history
         names = ("penalty", "value", "fraction")
-        self.history_ = {name: table[:, i] for i, name in enumerate(names)}
-        return result
+        return result, {
+            "adversary_accuracy_": {
+                c.name: accuracy for c, accuracy in zip(problem.concepts, accuracies, strict=True)
+            },
+            "optimality_gap_": found.optimality_gap,
+            "relaxation_gap_": found.relaxation_gap,
+            "history_": {name: table[:, i] for i, name in enumerate(names)},
+        }

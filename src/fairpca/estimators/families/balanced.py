@@ -1,56 +1,61 @@
-"""What estimators of balanced reconstruction share: they need only the groups' Gram matrices.
-
-A subclass turns the Gram matrices into components.
-"""
+"""What estimators of balanced reconstruction share: they need only the groups' Gram matrices."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Callable, Hashable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.base import dtype_of
-from fairpca.estimators.families.summarized import SummarisedRows, SummaryProjection
+from fairpca.estimators.base import fitted_projection
+from fairpca.estimators.families.summarized import SummarizedRows, SummaryProjection
 from fairpca.estimators.parameters import check_n_components
 from fairpca.solvers.moments.moment_matching import constrained_components
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams, group_grams
 
-__all__ = [
-    "BalancedProjection",
-    "warn_unless_converged",
-    "warn_unless_optimal",
-]
+__all__ = ["BalancedProjection", "warn_unless_converged", "warn_unless_optimal"]
+
+Answer = tuple[Floats, dict[str, Any]]
+"""Orthonormal rows (n_components, p), and the method's own fitted attributes by name."""
 
 
+@dataclass(eq=False, repr=False)
 class BalancedProjection(SummaryProjection):
     """Base of estimators that choose components from the groups' Gram matrices.
 
-    Subclasses define `_check_parameters`, and `_components`, which sets their own fitted
-    attributes and returns orthonormal rows. Constructor parameters used here: `n_components`,
-    `center`, `combine_attributes`, `missing_groups`.
+    Subclasses define `_components`, and `_check_parameters` for parameters of their own. Fields are
+    constructor parameters: those below are every subclass's too.
     """
 
     _nested: ClassVar[bool] = False
-    """Whether the first components of a larger fit are the smaller fit."""
-    center: bool
+    """Whether the first components of a larger fit are the smaller fit; then the method's own
+    attributes that are arrays have a row for each component."""
+    n_components: int | float | None = 2
+    _: KW_ONLY
+    center: bool = True
+    combine_attributes: Literal["separate", "intersection"] = "separate"
+    missing_groups: Literal["error", "unlabelled"] = "error"
 
     @abstractmethod
-    def _components(self, problem: GroupGrams, n_components: int) -> Floats:
-        """Set the method's own fitted attributes; return (n_components, p) orthonormal rows."""
+    def _components(self, problem: GroupGrams, n_components: int) -> Answer:
+        """Solve for so many components, 1 ≤ n_components ≤ min(n_samples, n_features)."""
 
-    def _check_shared_parameters(self) -> None:
-        super()._check_shared_parameters()
+    def _check_all_parameters(self) -> None:
+        super()._check_all_parameters()
         if not isinstance(self.center, bool | np.bool_):
             raise ValueError(f"center must be True or False; got {self.center!r}.")
 
-    def _solve(self, seen: SummarisedRows) -> None:
-        moments, n_features = seen.moments, seen.rows.X.shape[1]
-        problem = group_grams(moments, seen.attributes, center=self.center, basis=seen.basis)
+    def _solve(self, seen: SummarizedRows) -> dict[str, Any]:
+        moments, n_features = seen.moments, seen.facts.n_features
+        problem = group_grams(
+            moments, seen.attributes, center=self.center, basis=seen.coordinates.basis
+        )
         if not problem.labels:
             raise ValueError(
                 "no row with a group label and positive weight has been seen: nothing to balance."
@@ -68,17 +73,17 @@ class BalancedProjection(SummaryProjection):
             along: Floats = np.einsum("kd,dk->k", components, covariance.matmat(components.T))
             return along
 
-        available = min(seen.n_rows, n_features)
+        available = min(seen.facts.n_rows, n_features)
         if self.n_components is None:
             available = self._n_varied(seen, available)
-        components = self._choose(problem, available, variances, total)
+        components, own = self._choose(problem, available, variances, total, seen.known)
         mean = seen.mean if self.center else np.zeros(n_features)
-        self._store_projection(
-            problem.lift(components), mean, variances(components), total, dtype_of(seen.rows.X)
+        fitted = fitted_projection(
+            problem.lift(components), mean, variances(components), total, seen.facts.dtype
         )
-        self.group_labels_ = list(problem.labels)
+        return {**fitted, **own, "group_labels_": list(problem.labels)}
 
-    def _n_varied(self, seen: SummarisedRows, available: int) -> int:
+    def _n_varied(self, seen: SummarizedRows, available: int) -> int:
         """Count the directions that hold more than rounding, which "all" components means."""
         moments = seen.moments
         about = moments.mean(moments.everything) if self.center else -moments.origin
@@ -87,11 +92,18 @@ class BalancedProjection(SummaryProjection):
             None,
             np.zeros((0, moments.n_features)),
             max_components=min(available, moments.n_features),
-            by_column=seen.basis is None,
+            by_column=seen.coordinates.by_column,
         )
         return len(found.components)
 
-    def _choose(self, problem: GroupGrams, available: int, variances: Any, total: float) -> Floats:
+    def _choose(
+        self,
+        problem: GroupGrams,
+        available: int,
+        variances: Callable[[Floats], Floats],
+        total: float,
+        known: dict[Hashable, Any],
+    ) -> Answer:
         """Solve for as many components as `n_components` means."""
         wanted = check_n_components(self.n_components)
         if wanted is None:
@@ -102,17 +114,32 @@ class BalancedProjection(SummaryProjection):
                     f"n_components={wanted} is more than the {available} directions there are "
                     "(the smaller of rows seen and columns). Ask for fewer."
                 )
-            return self._components(problem, wanted)
+            return self._first_of_known(problem, wanted, known)
         k = self._fewest(problem, wanted, available)
         goal = wanted * total * (1 - 1e-12)
         while True:
-            components = self._components(problem, k)
+            components, own = self._components(problem, k)
             kept = np.cumsum(variances(components))
             if kept[-1] >= goal or k >= available:
                 break
             k = min(available, k + (max(1, k // 4) if self._nested else 1))
         first = int(np.searchsorted(kept, goal)) + 1
-        return self._components(problem, first) if self._nested and first < k else components
+        if self._nested and first < k:
+            return self._components(problem, first)
+        return components, own
+
+    def _first_of_known(self, problem: GroupGrams, k: int, known: dict[Hashable, Any]) -> Answer:
+        """Take the first k components of a larger fit to the same rows, where there was one."""
+        if not self._nested:
+            return self._components(problem, k)
+        key = repr(sorted((self.get_params() | {"n_components": None}).items()))
+        if key not in known or len(known[key][0]) < k:
+            known[key] = self._components(problem, k)
+        components, own = known[key]
+        return components[:k], {
+            name: value[:k].copy() if isinstance(value, np.ndarray) else value
+            for name, value in own.items()
+        }
 
     def _fewest(self, problem: GroupGrams, share: float, available: int) -> int:
         """Fewest components that could keep a share of the variance: as many as plain PCA's."""

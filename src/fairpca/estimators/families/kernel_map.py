@@ -1,7 +1,7 @@
-"""Kernels of rows with points, and the map that a fitted kernel method makes of them.
+"""Kernels of rows with points, and the map from rows to embedding of a fitted kernel method.
 
-Rows far from the origin have kernels that are large numbers beside their differences, so what can
-be is taken about a point near the rows: distances, and kernels that are products of features.
+Kernels of rows far from the origin are large numbers whose differences lose digits. Distances, and
+kernels that are products of features, are therefore taken about a point near the rows.
 """
 
 from __future__ import annotations
@@ -68,15 +68,10 @@ def _unit_rows(rows: Floats) -> Floats:
 
 
 def feature_directions(features: Floats, about: Floats, coefficients: Floats) -> Floats:
-    """Return what combinations of points are as directions, (n_features, n_out).
+    """Return combinations of points as directions of their features, (n_features, n_out).
 
-    Parameters
-    ----------
-    features : ndarray of shape (m, n_features)
-        The points' features less `about`.
-    about : ndarray of shape (n_features,)
-    coefficients : ndarray of shape (m, n_out)
-        Where they add up to 0 but for rounding, that of large features does not count.
+    `features`, (m, n_features), are those of the points less `about`. Where a column of
+    `coefficients`, (m, n_out), adds up to 0 but for rounding, large features do not enlarge it.
     """
     directions: Floats = features.T @ coefficients + np.outer(about, coefficients.sum(axis=0))
     return directions
@@ -84,18 +79,7 @@ def feature_directions(features: Floats, about: Floats, coefficients: Floats) ->
 
 @dataclass(frozen=True, eq=False)
 class KernelMap(RowMap):
-    """``x ↦ k(x, points) @ coefficients − offset``.
-
-    Parameters
-    ----------
-    points : ndarray of shape (m, n_in)
-    coefficients : ndarray of shape (m, n_out)
-    offset : ndarray of shape (n_out,)
-    kernel : str
-        Name in scikit-learn's `pairwise_kernels`.
-    options : dict
-        What the kernel takes.
-    """
+    """``x ↦ k(x, points) @ coefficients − offset``, for a kernel of scikit-learn by name."""
 
     points: NDArray[Any]
     coefficients: NDArray[Any]

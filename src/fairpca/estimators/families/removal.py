@@ -1,120 +1,93 @@
-"""What estimators share that remove a subspace and keep the most variance of the rest."""
+"""What estimators share that compare groups by their moments, and remove a subspace."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
-from typing import Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.base import CheckedRows, LinearProjection, dtype_of
-from fairpca.estimators.parameters import check_n_components
-from fairpca.solvers.moments.moment_matching import (
-    Difference,
-    Method,
-    constrained_components,
-    difference_eigenvectors,
+from fairpca.estimators.base import fitted_projection
+from fairpca.estimators.families.summarized import (
+    MomentProjection,
+    SummarizedRows,
+    SummaryProjection,
 )
-from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
-from fairpca.summaries.base import Floats, GroupSummary
-from fairpca.summaries.contrasts import Contrast
+from fairpca.estimators.parameters import is_count
+from fairpca.solvers.moments.moment_matching import constrained_components
+from fairpca.summaries.base import Floats, Mask
+from fairpca.summaries.contrasts import Contrast, one_versus_rest
 
-__all__ = ["SubspaceRemoval", "Summary", "warn_without_variance"]
+__all__ = [
+    "ContrastedProjection",
+    "SubspaceRemoval",
+    "check_n_unfair",
+    "unfair_per_attribute",
+    "unfair_per_contrast",
+    "warn_without_variance",
+]
 
 
-@dataclass(frozen=True, eq=False)
-class Summary:
-    """Moments, how to solve for eigenvectors, and the way back from rotated coordinates.
+class SubspaceRemoval(MomentProjection):
+    """Base of estimators that keep the most variance in the complement of what tells groups apart.
 
-    Parameters
-    ----------
-    moments : GroupSummary
-    solver : str
-        Name of the way, for the user.
-    method : {"dense", "lanczos"}
-        See `constrained_components`.
-    basis : ndarray of shape (d, p) or None
-        Orthonormal columns that the moments are written in; None for the columns of X.
-    origin : ndarray of shape (d,)
-        The point that coordinates are taken from.
-    known : dict
-        Directions found before, which `differences` keeps for other settings.
+    Constructor parameters used here beside the base's: `criterion`, `pos_label`.
     """
 
-    moments: GroupSummary
-    solver: str
-    method: Method
-    basis: Floats | None
-    origin: Floats
-    known: dict[Hashable, tuple[int, Floats]] = field(default_factory=dict)
+    def _contrasts(self, seen: SummarizedRows) -> list[Contrast]:
+        """List the contrasts under the criterion; while rows are to come, those with two sides."""
+        strata = () if seen.stratum is None else self._strata_of(seen, seen.stratum)
+        contrasts = one_versus_rest(
+            seen.moments,
+            seen.attributes,
+            stratum=seen.stratum,
+            strata=strata,
+            allow_empty=seen.partial,
+        )
+        if not seen.partial:
+            return contrasts
+        both = [c for c in contrasts if c.inside.any() and c.outside.any()]
+        if len(both) < len(contrasts) or not both:
+            warn_caller(
+                f"{type(self).__name__} has not yet seen rows of all groups to be compared: what "
+                "tells the others apart is not removed."
+            )
+        return both
 
-    def differences(
-        self, contrast: Contrast, m: int, difference: Difference, rng: np.random.Generator
-    ) -> Floats:
-        """Return m directions in which groups differ, read off an earlier answer for more.
+    def _strata_of(self, seen: SummarizedRows, stratum: str) -> tuple[Any, ...]:
+        levels = seen.moments.levels(stratum)
+        if seen.partial and self.criterion == "equal_opportunity":
+            pos_label = getattr(self, "pos_label", None)
+            positive = 1 if pos_label is None and set(levels) <= {0, -1} else pos_label
+            if positive is not None and positive not in levels:
+                return ()  # so far
+        return self._strata(levels)
 
-        As of `difference_eigenvectors`, shape (n_coordinates, ≤ m).
-        """
-        masks = (contrast.inside, contrast.outside, contrast.reference)
-        key = (difference, *(mask.tobytes() for mask in masks))
-        if key not in self.known or self.known[key][0] < m:
-            found = difference_eigenvectors(self.moments, contrast, m, difference, self.method, rng)
-            self.known[key] = (m, found)
-        return self.known[key][1][:, :m]
-
-    def lift(self, rows: Floats) -> Floats:
-        """Return row vectors in the original coordinates."""
-        return rows if self.basis is None else rows @ self.basis.T
-
-
-class SubspaceRemoval(LinearProjection):
-    """Base of estimators whose components lead the covariance in the complement of a subspace.
-
-    Subclasses find the subspace and call `_keep`.
-    """
-
-    n_components: int | float | None
-
-    def _keep(
+    def _remove(
         self,
-        rows: CheckedRows,
-        summary: Summary,
+        seen: SummarizedRows,
         unfair: Floats,
         *,
         strength: float = 1.0,
-        rng: np.random.Generator,
-    ) -> Self:
-        """Find the components and store them; `unfair` has orthonormal rows, as the summary."""
-        moments = summary.moments
-        n, d = rows.X.shape
+        rng: np.random.Generator | None = None,
+    ) -> dict[str, Any]:
+        """Return the fitted attributes of PCA in the complement of the orthonormal rows `unfair`.
+
+        With `strength` below 1 they are removed in part.
+        """
         exact = strength == 1
-        available = min(n, d) - (len(unfair) if exact else 0)
-        ways = ways_to_keep_more(
-            (len(attribute.levels) for attribute in rows.groups.attributes),
-            n_unfair=getattr(self, "n_unfair", 0),
-            strength=hasattr(self, "strength"),
-            own=self._way(),
-        )
-        n_components = check_n_components(self.n_components)
-        check_enough_directions(
-            n_components,
-            available,
-            len(unfair) if exact else 0,
-            f"X has n_samples={n} and n_features={d}, so at most {min(n, d)} directions",
-            ways,
-        )
-        covariance = moments.covariance(ddof=1)
+        n_components, available = self._wanted(seen.facts, len(unfair) if exact else 0)
+        covariance = seen.moments.covariance(ddof=1)
         result = constrained_components(
             covariance,
             n_components,
             unfair,
             strength=strength,
-            method=summary.method,
+            method=seen.method,
             max_components=available,
-            by_column=summary.basis is None,
+            by_column=seen.coordinates.by_column,
             rng=rng,
         )
         if not result.converged:
@@ -123,18 +96,41 @@ class SubspaceRemoval(LinearProjection):
                 "were found. Try solver='dense'.",
                 ConvergenceWarning,
             )
-        components = summary.lift(result.components)
-        mean = summary.lift((moments.origin + moments.mean(moments.everything))[None, :])[0]
-        mean += summary.origin
-        variances = np.array(result.certificate["explained_variance"])
+        found = result.certificate
+        variances = found.explained_variance
         if exact:
-            empty = variances <= result.certificate["variance_rounding"]
-            variances[empty] = 0.0
-            warn_without_variance(int(empty.sum()), len(empty), len(unfair), ways)
-        self.solver_ = summary.solver
-        self.unfair_subspace_ = summary.lift(unfair).astype(dtype_of(rows.X))
-        self.constraint_violation_ = result.certificate["constraint_violation"]
-        return self._store(rows, components, mean, variances, covariance.trace())
+            rounding = found.variance_rounding
+            _, variances = self._with_variance(seen, variances, rounding, len(unfair))
+        dtype, lift = seen.facts.dtype, seen.coordinates.lift
+        return {
+            **fitted_projection(
+                lift(result.components), seen.mean, variances, covariance.trace(), dtype
+            ),
+            "unfair_subspace_": lift(unfair).astype(dtype),
+            "constraint_violation_": found.constraint_violation,
+        }
+
+    def _with_variance(
+        self, seen: SummarizedRows, variances: Floats, rounding: Floats, removed: int
+    ) -> tuple[Mask, Floats]:
+        """Return which components to keep, and their variances: 0 where only rounding is left.
+
+        Where all are asked for, those that hold variance; else all, with a warning.
+        """
+        varied = variances > rounding
+        kept = varied if self.n_components is None and varied.any() else np.ones_like(varied)
+        empty = int(np.sum(kept & ~varied))
+        warn_without_variance(empty, int(kept.sum()), removed, self._ways(seen.facts))
+        return kept, np.where(varied, variances, 0.0)[kept]
+
+
+class ContrastedProjection(SubspaceRemoval, SummaryProjection):
+    """Base of estimators that compare groups and can be fitted in batches, and to a summary."""
+
+    def _contrasts(self, seen: SummarizedRows) -> list[Contrast]:
+        if not seen.attributes:
+            raise ValueError("the summary has no sensitive attribute: there is nothing to compare.")
+        return super()._contrasts(seen)
 
 
 def warn_without_variance(empty: int, total: int, removed: int, ways: str) -> None:
@@ -149,3 +145,35 @@ def warn_without_variance(empty: int, total: int, removed: int, ways: str) -> No
             f"{total - empty}. What is left is rounding error, which may itself tell the groups "
             f"apart. Ask for fewer components{f', or {ways}' if ways else ''}."
         )
+
+
+def check_n_unfair(n_unfair: Any) -> None:
+    """Raise ValueError unless `n_unfair` is a count, or counts by attribute."""
+    for m in n_unfair.values() if isinstance(n_unfair, Mapping) else [n_unfair]:
+        if not is_count(m) or m < 0:
+            raise ValueError(f"n_unfair must be a whole number of at least 0; got {m!r}.")
+
+
+def unfair_per_attribute(n_unfair: int | Mapping[str, int], names: Iterable[str]) -> dict[str, int]:
+    """Return m for each attribute.
+
+    Raises
+    ------
+    ValueError
+        If `n_unfair` names an attribute that does not exist.
+    """
+    names = sorted(set(names))
+    if not isinstance(n_unfair, Mapping):
+        return dict.fromkeys(names, int(n_unfair))
+    unknown = sorted(set(n_unfair) - set(names))
+    if unknown:
+        raise ValueError(f"n_unfair names unknown attributes {unknown}; there are {names}.")
+    return {name: int(n_unfair.get(name, 0)) for name in names}
+
+
+def unfair_per_contrast(
+    n_unfair: int | Mapping[str, int], contrasts: Sequence[Contrast]
+) -> list[int]:
+    """Return m for each comparison; see `unfair_per_attribute`."""
+    counts = unfair_per_attribute(n_unfair, (c.attribute for c in contrasts))
+    return [counts[c.attribute] for c in contrasts]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import sklearn
 
@@ -21,14 +21,12 @@ from fairpca.data.files.row_blocks import RowSource, prefetched
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.transaction import all_or_nothing
 from fairpca.estimators.base import CheckedRows
+from fairpca.estimators.families.stream_base import StreamEstimator
 from fairpca.estimators.families.stream_state import check_same, pack_state, unpack_state
-
-if TYPE_CHECKING:
-    from fairpca.estimators.streaming import StreamingMomentMatchingPCA
 
 __all__ = ["StreamProgress", "fit_stream"]
 
-_T = TypeVar("_T", bound="StreamingMomentMatchingPCA")
+_T = TypeVar("_T", bound=StreamEstimator)
 _Block = TypeVar("_Block")
 
 
@@ -133,7 +131,11 @@ def fit_stream(
         place = _Place()
     started = saved = time.monotonic()
     waiting, rows_before = 0.0, place.all_rows
-    while not place.number or place.block or _reads_again(estimator, source, place):
+    while (
+        not place.number
+        or place.block
+        or (source.rereadable and estimator._reads_again(place.number, place.passes))
+    ):
         digest = None if keeper is None else RowsDigest()
         blocks = _checked(estimator, source, replace(place), sklearn.get_config(), digest)
         for (rows, read), waited in _timed(prefetched(blocks, prefetch) if prefetch else blocks):
@@ -175,13 +177,6 @@ def fit_stream(
     return estimator
 
 
-def _reads_again(estimator: StreamingMomentMatchingPCA, source: RowSource, place: _Place) -> bool:
-    """Whether there is to be another pass: for more steps, or to measure what they led to."""
-    if place.number < place.passes and estimator._another_pass():
-        return True
-    return source.rereadable and estimator._measuring_pass()
-
-
 def _timed(blocks: Iterator[_Block]) -> Iterator[tuple[_Block, float]]:
     """Yield blocks with the seconds it took to get them; stops the reader whatever happens."""
     try:
@@ -195,7 +190,7 @@ def _timed(blocks: Iterator[_Block]) -> Iterator[tuple[_Block, float]]:
 
 
 def _checked(
-    estimator: StreamingMomentMatchingPCA,
+    estimator: StreamEstimator,
     source: RowSource,
     place: _Place,
     config: dict[str, Any],
@@ -207,7 +202,7 @@ def _checked(
     their digest alone. Where blocks are read ahead, this is the reader's work, in its thread.
     scikit-learn's configuration, which is each thread's own, comes along.
     """
-    first = "_stream" not in estimator.__dict__
+    first = "_stream" not in vars(estimator)
     taken, rows_taken, place.rows = place.block, place.rows, 0
     changed = f"{source.name}, up to row {rows_taken:,}, is not what the checkpoint was made of"
     number = 0
@@ -226,7 +221,7 @@ def _checked(
             first = False
             place.rows += block.n_rows
             if digest is not None:
-                digest.add(rows.X, rows.groups, rows.sample_weight, rows.stratum)
+                digest.add(*rows.arguments)
         if number > taken:
             yield rows, {} if digest is None else digest.values()
         elif number == taken and digest is not None:
@@ -257,12 +252,10 @@ def _located(source: RowSource, place: _Place, n_rows: int) -> Iterator[None]:
         raise ValueError(f"{where}: {error}") from error
 
 
-def _take(
-    estimator: StreamingMomentMatchingPCA, rows: CheckedRows, source: RowSource, place: _Place
-) -> None:
+def _take(estimator: StreamEstimator, rows: CheckedRows, source: RowSource, place: _Place) -> None:
     n_rows = int(rows.X.shape[0])
     with _located(source, place, n_rows):
-        if "_stream" not in estimator.__dict__:
+        if "_stream" not in vars(estimator):
             known = source.n_rows if source.rereadable else None
             if known is not None and estimator.solver == "power":  # it divides them into blocks
                 known = source.weighted_rows()
@@ -275,7 +268,7 @@ def _take(
 
 
 def _save(
-    estimator: StreamingMomentMatchingPCA,
+    estimator: StreamEstimator,
     source: RowSource,
     keeper: CheckpointFile,
     place: _Place,
@@ -285,7 +278,7 @@ def _save(
 
 
 def _resumed(
-    estimator: StreamingMomentMatchingPCA, source: RowSource, keeper: CheckpointFile
+    estimator: StreamEstimator, source: RowSource, keeper: CheckpointFile
 ) -> _Place | None:
     found = keeper.read()
     if found is None:

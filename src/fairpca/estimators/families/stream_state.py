@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from fairpca._version import __version__
 from fairpca.data.files.checkpoint import CheckpointError
 from fairpca.data.files.plain_values import decode, encode
+from fairpca.estimators.families.stream_base import StreamEstimator
+from fairpca.estimators.families.stream_kinds import MomentStream
 from fairpca.solvers.streaming.block_products import BlockProducts
-from fairpca.solvers.streaming.noisy_power import Comparison, NoisyPower, PowerSettings
+from fairpca.solvers.streaming.noisy_power import ContrastIterate, NoisyPower, PowerSettings
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
-from fairpca.summaries.stream import SummaryStream
 from fairpca.summaries.waiting import WaitingRows
-
-if TYPE_CHECKING:
-    from fairpca.estimators.streaming import StreamingMomentMatchingPCA
 
 __all__ = ["check_same", "pack_state", "unpack_state"]
 
@@ -28,12 +26,12 @@ _PARTS: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
         BlockProducts,
-        Comparison,
+        ContrastIterate,
         GroupMoments,
         GroupSketch,
+        MomentStream,
         NoisyPower,
         PowerSettings,
-        SummaryStream,
         WaitingRows,
     )
 }
@@ -41,7 +39,7 @@ _PARTS: Mapping[str, type] = {
 
 
 def pack_state(
-    estimator: StreamingMomentMatchingPCA,
+    estimator: StreamEstimator,
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return an estimator's parameters and state as JSON values and arrays."""
     arrays: dict[str, NDArray[Any]] = {}
@@ -62,7 +60,7 @@ def pack_state(
 
 
 def unpack_state(
-    estimator: StreamingMomentMatchingPCA,
+    estimator: StreamEstimator,
     values: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
 ) -> None:
@@ -94,7 +92,7 @@ def check_same(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> 
         )
 
 
-def _described(estimator: StreamingMomentMatchingPCA) -> dict[str, str]:
+def _described(estimator: StreamEstimator) -> dict[str, str]:
     parameters = estimator.get_params(deep=False)
     if isinstance(parameters["random_state"], np.random.Generator | np.random.RandomState):
         parameters["random_state"] = type(parameters["random_state"]).__name__

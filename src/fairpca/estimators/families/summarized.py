@@ -6,32 +6,34 @@ a subclass turns it into components.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from fairpca.data.dask_input import is_dask
-from fairpca.data.groups import Groups, Label, level_array
+from fairpca.data.choices import CRITERIA
+from fairpca.data.labels import Label, label_key
 from fairpca.data.matrix import check_no_underflow, explain_nonfinite
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.transaction import all_or_nothing, fits_anew
-from fairpca.estimators.base import CheckedRows, LinearProjection
-from fairpca.estimators.families.cluster import ClusterRows, counted_rows, partitioned_rows
-from fairpca.estimators.parameters import (
-    CRITERIA,
-    check_columns_suffice,
-    check_group_handling,
-    check_n_components,
-)
+from fairpca.estimators.base import CheckedRows, LinearProjection, RowFacts, dtype_of
+from fairpca.estimators.parameters import check_columns_suffice
 from fairpca.summaries.base import Floats, GroupSummary
+from fairpca.summaries.coordinates import Coordinates, EigenMethod, summarize_rows
 from fairpca.summaries.moments import GroupMoments, Resolution
-from fairpca.summaries.span import SpanMoments
+from fairpca.summaries.partitions import PartitionedRows
 
-__all__ = ["SummarisedRows", "SummaryProjection", "TooManyGroupsError"]
+__all__ = [
+    "MomentProjection",
+    "SummarizedRows",
+    "SummaryProjection",
+    "TooManyGroupsError",
+    "level_counts",
+]
 
 _OF_COLUMNS = ("n_features_in_", "feature_names_in_")
 
@@ -41,108 +43,75 @@ class TooManyGroupsError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class SummarisedRows:
-    """A summary of all rows seen, and how its coordinates lead back to the columns of X.
+class SummarizedRows:
+    """A summary of all rows, and how its coordinates lead back to the columns of X.
 
     Parameters
     ----------
-    rows : CheckedRows
-        The rows last seen: their type and number of columns are everyone's.
+    facts : RowFacts
+        What is known of the rows.
     moments : GroupSummary
-        Of all rows seen.
-    attributes : tuple of str
-        Sensitive attributes to use, of those that the summary has.
-    n_rows : int
-        Rows seen.
+        Of all rows.
+    coordinates : Coordinates
+        In which the moments are written.
     stratum : str or None
         The summary's attribute that holds the label y.
-    span : SpanMoments or None
-        `moments` with their coordinates, where more rows may be added to them.
     partial : bool
         Whether rows are to follow, with groups that have none yet.
+    solver : {"dense", "lanczos", "gram"}
+        How eigenvectors are to be found; "gram" where the coordinates are the span of the rows.
+    known : dict
+        What solving found that other settings on the same rows can use; see `_shared_key`.
     """
 
-    rows: CheckedRows
+    facts: RowFacts
     moments: GroupSummary
-    attributes: tuple[str, ...]
-    n_rows: int
+    coordinates: Coordinates = field(default_factory=Coordinates)
     stratum: str | None = None
-    span: SpanMoments | None = None
     partial: bool = False
+    solver: str = "dense"
+    known: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
-    def basis(self) -> Floats | None:
-        """Orthonormal columns that the moments are written in; None for the columns of X."""
-        return None if self.span is None else self.span.basis
+    def attributes(self) -> tuple[str, ...]:
+        """The sensitive attributes in use, of those that the summary has."""
+        return tuple(self.facts.groups)
+
+    @property
+    def method(self) -> EigenMethod:
+        """Whether to decompose the moments, or to iterate with products."""
+        return "lanczos" if self.solver == "lanczos" else "dense"
 
     @property
     def mean(self) -> Floats:
         """Mean of all rows, shape (n_features,), units of X."""
-        if self.span is not None:
-            return self.span.mean()
-        mean: Floats = self.moments.origin + self.moments.mean(self.moments.everything)
-        return mean
+        moments = self.moments
+        return self.coordinates.point(moments.origin + moments.mean(moments.everything))
 
-    def lift(self, rows: Floats) -> Floats:
-        """Return row vectors in the columns of X."""
-        return rows if self.basis is None else rows @ self.basis.T
+    def in_columns(self) -> GroupMoments | None:
+        """Return exact moments in the columns of X, or None where there are none."""
+        exact = isinstance(self.moments, GroupMoments)
+        return self.coordinates.in_columns(self.moments) if exact else None  # type: ignore[arg-type]
 
 
-class SummaryProjection(LinearProjection):
-    """Base of estimators that choose components from a group summary.
+class MomentProjection(LinearProjection):
+    """Base of estimators that need a `GroupSummary` of the rows only; subclasses define `_solve`.
 
-    Subclasses define `_check_parameters` and `_solve`. Constructor parameters used here:
-    `n_components`, `combine_attributes`, `missing_groups`, and `center` where a subclass has it.
+    Constructor parameters used here beside the base's: `center`, where a subclass has it.
     """
 
+    _takes_dask = True
     _resolution: ClassVar[Resolution] = "cells"
-    n_components: int | float | None
-    combine_attributes: str
-    missing_groups: str
+    """"pooled" where the groups' second moments are not compared, which takes less memory."""
 
-    @fits_anew
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
-    ) -> Self:
-        """Fit the components.
-
-        Parameters
-        ----------
-        X : array-like, frame, sparse matrix or Dask collection of shape (n_samples, n_features)
-            The data, numeric and finite. Never written to.
-        y : array-like of shape (n_samples,), default=None
-            Labels; used by label-conditional criteria only, ignored by estimators without any.
-        sensitive_features : array-like, Series or frame of shape (n_samples,) or (n_samples, r)
-            Each row's group, per attribute. Labels may be anything; integers are labels too.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, which act as repetitions do. Only their ratios matter, but for
-            the n − 1 of covariances of groups, where whole weights count repetitions; the n − 1
-            of `explained_variance_` counts rows.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If groups are missing or there is only one, X is not numeric or not finite, lengths
-            differ, or there are fewer directions than components asked for.
-        """
-        self._check_shared_parameters()
-        if is_dask(X):
-            partitions, meta = partitioned_rows(self, X, y, sensitive_features, sample_weight)
-            empty = GroupMoments.empty(partitions.rules.n_features, resolution=self._resolution)
-            tally, moments = partitions.summarise(empty)
-            rows: CheckedRows = counted_rows(self, partitions, meta, tally)
-            return self._solve_span(rows, SpanMoments(moments), tally.weighted_rows)
-        rows = self._validate(X, y, sensitive_features, sample_weight)
-        span = SpanMoments.from_rows(
+    def _summarize(self, rows: CheckedRows | PartitionedRows) -> SummarizedRows:
+        """Take exact moments, in the columns of X or for wide data in the span of the rows."""
+        if isinstance(rows, PartitionedRows):
+            empty = GroupMoments.empty(rows.n_features, resolution=self._resolution)
+            tally, moments = rows.summarize(empty)
+            counted, facts = self._check_tally(rows, tally)
+            return self._checked(counted, SummarizedRows(facts, moments))
+        moments, coordinates = summarize_rows(
             rows.X,
             rows.groups,
             rows.sample_weight,
@@ -150,8 +119,31 @@ class SummaryProjection(LinearProjection):
             center=bool(getattr(self, "center", True)),
             resolution=self._resolution,
         )
-        self._check_finite(rows, span.moments)
-        return self._solve_span(rows, span, rows.X.shape[0])
+        return self._checked(rows, SummarizedRows(RowFacts.of(rows), moments, coordinates))
+
+    def _checked(self, rows: CheckedRows, seen: SummarizedRows) -> SummarizedRows:
+        """Return the summary, once its sums are known to be finite and not to have underflowed."""
+        self._check_finite(rows.X, seen.moments)
+        X = rows.X if hasattr(rows.X, "max") else None  # rows on a cluster have no values here
+        check_no_underflow(X, seen.moments.covariance().trace())
+        return replace(seen, stratum=getattr(rows.stratum, "name", None))
+
+    def _check_finite(self, X: Any, moments: GroupSummary) -> None:
+        if not moments.is_finite():
+            raise ValueError(explain_nonfinite(X, self._names()))
+
+    def _shared_key(self, rows: CheckedRows | PartitionedRows) -> Hashable:
+        names = ("criterion", "pos_label", "combine_attributes", "missing_groups", "center")
+        return (type(self).__qualname__, *(str(getattr(self, name, None)) for name in names))
+
+
+class SummaryProjection(MomentProjection):
+    """Base of estimators that can be fitted in batches, and to a summary made elsewhere."""
+
+    _lacking = ""
+    """Why the rows so far are too few for an answer."""
+    _summary: SummarizedRows | None = None
+    """Of all rows so far; None where no more of them can be added."""
 
     @all_or_nothing
     def partial_fit(
@@ -166,7 +158,7 @@ class SummaryProjection(LinearProjection):
 
         The result is that of one `fit` to all rows, up to rounding. A batch may lack groups; a
         group first seen later is added. While the rows so far are too few for an answer, there are
-        no components, and asking for them says what is missing. Memory O(cells · n_features²).
+        no components, and `transform` says what is missing. Memory O(cells · n_features²).
 
         Parameters
         ----------
@@ -183,8 +175,8 @@ class SummaryProjection(LinearProjection):
             As `fit`, or if columns or attributes differ from those of earlier batches. Too few
             rows or groups so far are no error.
         """
-        self._check_shared_parameters()
-        before: SpanMoments | None = getattr(self, "_summary", None)
+        self._check_all_parameters()
+        before = self._summary
         if before is None and hasattr(self, "n_samples_seen_"):
             raise ValueError(
                 "this model came from a file or a sketch, which keep no exact moments of the rows "
@@ -196,36 +188,40 @@ class SummaryProjection(LinearProjection):
             )
             check_columns_suffice(self.n_components, rows.X.shape[1])
             moments = GroupMoments.from_rows(
-                rows.X,
-                rows.groups,
-                rows.sample_weight,
-                stratum=rows.stratum,
-                resolution=self._resolution,
+                *rows.arguments[:3], stratum=rows.stratum, resolution=self._resolution
             )
-            self._check_finite(rows, moments)
+            self._check_finite(rows.X, moments)
         known: dict[str, tuple[Label, ...]] = {}
         if before is not None:
             known = before.moments.all_levels()
-            moments = before.in_columns().merge(moments)
+            earlier = before.in_columns()
+            moments = moments if earlier is None else earlier.merge(moments)
         n_rows, label = int(moments.counts.sum()), getattr(rows.stratum, "name", None)
         self._check_labels(moments.all_levels(), n_rows, label=label, known=known)
-        seen = self._seen(rows, SpanMoments(moments), n_rows, partial=True)
+        facts = RowFacts(
+            n_rows, rows.X.shape[1], dtype_of(rows.X), level_counts(moments, rows.groups.names)
+        )
+        seen = SummarizedRows(facts, moments, stratum=label, partial=True)
         try:
             if not n_rows:
                 raise ValueError("no row of positive weight has come.")
-            return self._finish(seen)
+            check_no_underflow(rows.X, moments.covariance().trace())
+            fitted = self._solve(seen)
         except TooManyGroupsError:
             raise
         except ValueError as error:  # more rows may help
-            self._drop_answer()
+            for name in [n for n in vars(self) if n.endswith("_") and n not in _OF_COLUMNS]:
+                delattr(self, name)
+            self._store_fit(seen, {})
             self._lacking = str(error)
-        return self._store_seen(seen)
+            return self
+        return self._store_fit(seen, fitted)
 
     @fits_anew
     def fit_summary(
         self, summary: GroupSummary, *, attributes: Sequence[str] | None = None
     ) -> Self:
-        """Fit to rows that were summarised elsewhere: a stream, a sketch, merged partitions.
+        """Fit to rows that were summarized elsewhere: a stream, a sketch, merged partitions.
 
         Parameters
         ----------
@@ -244,7 +240,7 @@ class SummaryProjection(LinearProjection):
         ValueError
             If there are no groups, or attributes should be combined that the summary keeps apart.
         """
-        self._check_shared_parameters()
+        self._check_all_parameters()
         known, stratum = tuple(summary.attributes), None
         if getattr(self, "criterion", CRITERIA[0]) != CRITERIA[0] and known:
             *others, stratum = known
@@ -260,77 +256,37 @@ class SummaryProjection(LinearProjection):
             )
         self.n_features_in_ = summary.n_features
         used = {name: summary.levels(name) for name in (*names, *([stratum] if stratum else ()))}
-        self._check_labels(used, summary.count(summary.everything), label=stratum)
-        nothing = CheckedRows(np.empty((0, summary.n_features)), Groups((), 0), None, None, ())
-        span = SpanMoments(summary) if isinstance(summary, GroupMoments) else None
         n_rows = summary.count(summary.everything)
-        return self._finish(SummarisedRows(nothing, summary, names, n_rows, stratum, span))
+        self._check_labels(used, n_rows, label=stratum)
+        facts = RowFacts(n_rows, summary.n_features, np.float64, level_counts(summary, names))
+        check_no_underflow(None, summary.covariance().trace())
+        seen = SummarizedRows(facts, summary, stratum=stratum)
+        return self._store_fit(seen, self._solve(seen))
 
-    @abstractmethod
-    def _solve(self, seen: SummarisedRows) -> None:
-        """Set the fitted attributes, with `_store_projection` and the method's own."""
-
-    def _check_parameters(self) -> None:
-        """Raise ValueError for a parameter of the subclass that is out of range."""
-
-    def _check_shared_parameters(self) -> None:
-        check_n_components(self.n_components)
-        check_group_handling(self)
-        self._check_parameters()
-
-    def _check_finite(self, rows: CheckedRows, moments: GroupMoments) -> None:
-        if not moments.is_finite():
-            raise ValueError(explain_nonfinite(rows.X, self._names()))
+    def _store_fit(self, seen: SummarizedRows, fitted: dict[str, Any]) -> Self:  # type: ignore[override]
+        self._lacking = ""
+        self._summary = replace(seen, known={}) if isinstance(seen.moments, GroupMoments) else None
+        return super()._store_fit(seen, fitted)
 
     def __sklearn_is_fitted__(self) -> bool:
-        if self.__dict__.get("_lacking"):
-            raise NotFittedError(self._not_ready())
+        if self._lacking:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not ready yet: partial_fit more rows. "
+                f"With those so far ({self.n_samples_seen_:,}), {self._lacking}"
+            )
         return "components_" in self.__dict__
 
-    def __getattr__(self, name: str) -> Any:
-        if name.endswith("_") and not name.startswith("_") and self.__dict__.get("_lacking"):
-            raise AttributeError(self._not_ready())
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _drop_answer(self) -> None:
-        """Forget what the last answer was, or as much of one as there is."""
-        for name in [n for n in vars(self) if n.endswith("_") and n not in _OF_COLUMNS]:
-            delattr(self, name)
-
-    def _not_ready(self) -> str:
-        return (
-            f"This {type(self).__name__} instance is not ready yet: partial_fit more rows. With "
-            f"those so far ({self.n_samples_seen_:,}), {self._lacking}"
-        )
-
-    def _solve_span(
-        self, rows: CheckedRows, span: SpanMoments, n_rows: int, *, partial: bool = False
-    ) -> Self:
-        return self._finish(self._seen(rows, span, n_rows, partial=partial))
-
-    def _seen(
-        self, rows: CheckedRows, span: SpanMoments, n_rows: int, *, partial: bool
-    ) -> SummarisedRows:
-        stratum = None if rows.stratum is None else rows.stratum.name
-        return SummarisedRows(rows, span.moments, rows.groups.names, n_rows, stratum, span, partial)
-
-    def _finish(self, seen: SummarisedRows) -> Self:
-        self._lacking = ""
-        X = None if isinstance(seen.rows, ClusterRows) else seen.rows.X
-        check_no_underflow(X, seen.moments.covariance().trace())
-        self._solve(seen)
-        return self._store_seen(seen)
-
-    def _store_seen(self, seen: SummarisedRows) -> Self:
-        """Set what is known of the rows, answer or none."""
-        moments = seen.moments
-        self.n_samples_seen_ = seen.n_rows
-        self.groups_ = {a: level_array(moments.levels(a)) for a in seen.attributes}
-        self.group_counts_ = {
-            a: np.array(
-                [moments.count(moments.cells(a, [level])) for level in moments.levels(a)], dtype=int
-            )
-            for a in seen.attributes
-        }
-        self._summary = seen.span  # None: nothing that more rows could be added to
-        return self
+def level_counts(
+    moments: GroupSummary, attributes: Sequence[str]
+) -> dict[str, tuple[tuple[Label, ...], NDArray[Any]]]:
+    """Return each attribute's labels among a summary's rows, and the rows with each of them."""
+    counts: dict[str, tuple[tuple[Label, ...], NDArray[Any]]] = {}
+    for attribute in attributes:
+        position = moments.attributes.index(attribute) if moments.keys else 0
+        rows: Counter[Any] = Counter()
+        for key, count in zip(moments.keys, moments.counts.tolist(), strict=True):
+            rows[label_key(key[position])] += count
+        levels = moments.levels(attribute)
+        counts[attribute] = levels, np.array([rows[label_key(v)] for v in levels], dtype=int)
+    return counts

@@ -25,7 +25,7 @@ from sklearn.model_selection import GroupShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fairpca.data.plain_output import giving_arrays
+from fairpca.data.array_library import giving_arrays
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.estimators.streaming import StreamingMomentMatchingPCA
 from fairpca.experiments.framework.cells import grouped

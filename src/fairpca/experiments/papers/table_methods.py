@@ -20,14 +20,15 @@ from fairpca.comparison import (
     CovarianceMatchingPCA,
     KernelMeanMatchingPCA,
 )
-from fairpca.data.plain_output import giving_arrays
+from fairpca.data.array_library import giving_arrays
 from fairpca.estimators.distribution_matching import DistributionMatchingPCA
 from fairpca.estimators.moment_matching import MomentMatchingPCA
 from fairpca.estimators.streaming import StreamingMomentMatchingPCA
 from fairpca.experiments.framework.store import Store, digest
 from fairpca.experiments.papers.table_protocol import Representation, Split
 from fairpca.metrics import median_bandwidth
-from fairpca.solvers.balance.published_fair_pca import mean_projection
+from fairpca.solvers.balance.published import mean_projection
+from fairpca.solvers.balance.worst_group import WorstGroupProblem
 
 __all__ = [
     "DISTRIBUTION_METHODS",
@@ -130,7 +131,7 @@ def _multiplicative_weights(split: Split, k: int) -> Fitted:
     groups = [X[split.train.s == level] for level in (False, True)]
     centered = [rows - rows.mean(axis=0) for rows in groups]
     grams = np.stack([rows.T @ rows / len(rows) for rows in centered])
-    values, vectors = np.linalg.eigh(mean_projection(grams, k))
+    values, vectors = np.linalg.eigh(mean_projection(WorstGroupProblem.of(grams, k, "marginal"))[0])
     weights = 1 - np.sqrt(1 - np.clip(values, 0.0, 1.0))
     used = vectors[:, weights > 1e-12] * weights[weights > 1e-12]  # a rotation of the same rows
     return {"mean": np.zeros(X.shape[1]), "map": used}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fairpca.data.criterion import CRITERIA
+from fairpca.data.choices import CRITERIA
 from fairpca.data.files.table_source import check_columns
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.data.tables.giveaways import warn_of_giveaways

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.data.criterion import CRITERIA
+from fairpca.data.choices import CRITERIA
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.data.sampling import balanced_sample, compared_sample
 from fairpca.data.warn import warn_caller

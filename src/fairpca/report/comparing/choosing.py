@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
-from fairpca.data.plain_output import giving_arrays
+from fairpca.data.array_library import giving_arrays
 from fairpca.data.sampling import balanced_sample
+from fairpca.estimators.same_rows import SameRows
 from fairpca.methods.entry import Method, Trial
 from fairpca.model_selection import FairnessTargetCV
 from fairpca.report.comparing.result import ChosenSetting, Settings
@@ -157,31 +158,20 @@ class _Limited(BaseEstimator):  # type: ignore[misc]
         return getattr(self.estimator, "missing_groups", "error")
 
     def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:
-        return self._fit_sharing({}, X, y, sensitive_features=sensitive_features)
+        return self._fit_same_rows(SameRows(X, y, sensitive_features=sensitive_features))
 
-    def _fit_sharing(
-        self,
-        read: dict[Hashable, Any],
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any,
-        sample_weight: Any = None,
-    ) -> Self:
+    def _fit_same_rows(self, rows: SameRows) -> Self:
         """Fit in another process; what settings share goes there and comes back."""
-        given = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
         try:
             if self.late:
                 raise TookTooLong
-            self.fitted_, known = in_time(
-                self.limit, _shared_fit, self.estimator, read, X, y, given
-            )
+            self.fitted_, known = in_time(self.limit, _fit_quietly, self.estimator, rows)
         except TookTooLong:
             self.late.append(self.limit)
             raise ValueError(too_slow(self.limit).problem) from None
         except Exception as error:
             raise ValueError(str(error)) from error
-        read.update(known)
+        rows.known.update(known)
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -191,9 +181,7 @@ class _Limited(BaseEstimator):  # type: ignore[misc]
         return getattr(vars(self).get("fitted_", self.estimator), name)
 
 
-def _shared_fit(
-    model: Any, read: dict[Hashable, Any], X: Any, y: Any, given: dict[str, Any]
-) -> tuple[Any, dict[Hashable, Any]]:
+def _fit_quietly(model: Any, rows: SameRows) -> tuple[Any, dict[Hashable, Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what matters is in the choice
-        return model._fit_sharing(read, X, y, **given), read
+        return rows.fit(model), rows.known

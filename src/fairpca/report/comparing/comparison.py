@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from fairpca.data.groups import Groups, sorted_labels
+from fairpca.data.groups import Groups
+from fairpca.data.labels import sorted_labels
+from fairpca.data.tables.categories import describe_filled
 from fairpca.data.tables.columns import as_table, count_missing
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.data.tables.giveaways import warn_of_giveaways
 from fairpca.data.tables.roles import TableParts, assign_roles, check_attributes, split_table
-from fairpca.data.tables.unseen import describe_filled
 from fairpca.data.warn import warn_caller
 from fairpca.methods.catalogue import chosen
 from fairpca.methods.entry import Facts, Method, Trial

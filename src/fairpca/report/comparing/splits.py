@@ -13,11 +13,12 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from fairpca.data.advice import AdviceError, Setting
+from fairpca.data.choices import check_choice
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.data.tables.roles import TableParts
 from fairpca.data.warn import warn_caller
-from fairpca.estimators.parameters import check_choice, check_n_components
+from fairpca.estimators.parameters import check_n_components
 from fairpca.report.comparing.bench import Bench, Part
 from fairpca.report.comparing.result import Settings
 

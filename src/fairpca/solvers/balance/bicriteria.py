@@ -9,13 +9,13 @@ dimensions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from fairpca.solvers.balance.problem import Floats
-from fairpca.solvers.balance.subspaces import leading_eigenpairs
+from fairpca.solvers.balance.problem import GroupLosses, traces_along
+from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
+from fairpca.summaries.base import Floats
 
 __all__ = ["bicriteria_components", "lewis_weights"]
 
@@ -29,33 +29,13 @@ def bicriteria_components(
     n_rows: int,
     normal: Callable[[int], Floats],
     rng: np.random.Generator,
-) -> SolverResult[Any]:
-    """Sample a subspace and reduce it to k dimensions.
+) -> SolverResult[GroupLosses]:
+    """Sample a subspace of `n_rows` ≥ k dimensions and reduce it to k.
 
-    Only the Gram matrices matter: the rows of G_iA_i are normal with covariance A_iᵀA_i, so they
-    are drawn from a square root of it.
-
-    Parameters
-    ----------
-    grams : ndarray of shape (n_groups, d, d)
-        A_iᵀA_i.
-    k : int
-        Components.
-    p : float
-        Order of the norm over groups, at least 2.
-    n_projections : int
-        Rows of each G_i.
-    n_rows : int
-        Rows sampled, at least k: the rank of the bicriteria answer.
-    normal : callable
-        Draws that many standard normal rows of d numbers.
-    rng : numpy.random.Generator
-        Draws the rows.
-
-    Returns
-    -------
-    SolverResult
-        ``objective`` is the largest group's loss ‖A_i − A_iVVᵀ‖_F².
+    Only the Gram matrices A_iᵀA_i, (n_groups, d, d), matter: the rows of G_iA_i, `n_projections` of
+    them, are normal with covariance A_iᵀA_i, so they are drawn from a square root of it. p ≥ 2 is
+    the order of the norm over groups, and `normal` draws standard normal rows of d numbers. The
+    objective is the largest group's loss ‖A_i − A_iVVᵀ‖_F².
 
     References
     ----------
@@ -73,16 +53,15 @@ def bicriteria_components(
         weights = weights + 1e-12
     chosen = rng.choice(len(stacked), size=n_rows, replace=False, p=weights / np.sum(weights))
     span = np.linalg.qr(stacked[chosen].T)[0]
-    inside = leading_eigenpairs(span.T @ np.sum(grams, axis=0) @ span, k)[1]
-    frame = span @ inside
-    losses = np.trace(grams, axis1=1, axis2=2) - np.einsum("gdk,dk->g", grams @ frame, frame)
+    basis = span @ leading_eigenpairs(span.T @ np.sum(grams, axis=0) @ span, k)[1]
+    losses = np.trace(grams, axis1=1, axis2=2) - traces_along(grams, basis)
     return SolverResult(
-        frame.T,
+        basis.T,
         float(np.max(losses)) * scale,
         1,
         converged=True,
         reason=f"the span of {n_rows} sampled rows, reduced to {k}",
-        certificate={"group_losses": losses * scale},
+        certificate=GroupLosses(losses * scale),
     )
 
 

@@ -6,42 +6,45 @@ group that plain PCA reconstructs worse, with α in [0, 1] found by golden secti
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from fairpca.solvers.balance.problem import Floats, frame_losses
-from fairpca.solvers.balance.subspaces import leading_eigenpairs
+from fairpca.solvers.balance.problem import GroupLosses, traces_along
+from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
+from fairpca.summaries.base import Floats
 
-__all__ = ["disparity_penalty_components"]
+__all__ = ["PenaltyCertificate", "disparity_penalty_components"]
 
 GOLDEN = (np.sqrt(5.0) - 1) / 2
 
 
+@dataclass(frozen=True, eq=False)
+class PenaltyCertificate(GroupLosses):
+    """The groups' errors, and the weight α at which they differ least."""
+
+    alpha: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """The answer at one α."""
+
+    alpha: float
+    basis: Floats  # (d, k)
+    errors: Floats  # (2,)
+
+
 def disparity_penalty_components(
     moments: Floats, pooled: Floats, k: int, *, constrained: bool, tol: float
-) -> SolverResult[Any]:
-    """Equalise two groups' reconstruction errors by one search.
+) -> SolverResult[PenaltyCertificate]:
+    """Equalize two groups' reconstruction errors by one search.
 
-    Parameters
-    ----------
-    moments : ndarray of shape (2, d, d)
-        Second moments of the groups per row, M_i.
-    pooled : ndarray of shape (d, d)
-        Second moment of all rows per row, Σ.
-    k : int
-        Components.
-    constrained : bool
-        c-FPCA: no α for which either group's error exceeds plain PCA's worse one.
-    tol : float
-        Width of the interval of α at which the search ends.
-
-    Returns
-    -------
-    SolverResult
-        ``objective`` is the difference of the two errors. ``certificate["alpha"]`` is α, the best
-        seen rather than the last one: the disparity need not be unimodal in α.
+    `moments` are the groups' second moments per row, (2, d, d), and `pooled` that of all rows. With
+    `constrained` (c-FPCA) no α counts for which either group's error exceeds plain PCA's worse one.
+    The search ends when α is known to `tol`; the best α seen is returned, not the last one, for
+    the disparity need not be unimodal in α. The objective is the difference of the two errors.
 
     References
     ----------
@@ -50,39 +53,36 @@ def disparity_penalty_components(
     """
     lost = np.trace(moments, axis1=1, axis2=2)
 
-    def at(alpha: float) -> tuple[float, Floats, Floats]:
-        matrix = alpha * pooled + (1 - alpha) * difference
-        frame = leading_eigenpairs(matrix, k)[1]
-        return alpha, frame, lost - frame_losses(moments, frame)
+    def best(matrix: Floats, alpha: float) -> _Point:
+        basis = leading_eigenpairs(matrix, k)[1]
+        return _Point(alpha, basis, lost - traces_along(moments, basis))
 
-    plain = leading_eigenpairs(pooled, k)[1]
-    errors = lost - frame_losses(moments, plain)
-    worse = int(np.argmax(errors))
+    plain = best(pooled, 1.0)
+    worse = int(np.argmax(plain.errors))
     difference = moments[worse] - moments[1 - worse]
-    ceiling = float(np.max(errors)) * (1 + 1e-9)
+    ceiling = float(np.max(plain.errors)) * (1 + 1e-9)
 
-    def score(point: tuple[float, Floats, Floats]) -> float:
-        if constrained and np.max(point[2]) > ceiling:
+    def at(alpha: float) -> _Point:
+        return best(alpha * pooled + (1 - alpha) * difference, alpha)
+
+    def score(point: _Point) -> float:
+        if constrained and np.max(point.errors) > ceiling:
             return np.inf
-        return float(np.ptp(point[2]))
+        return float(np.ptp(point.errors))
 
-    low, high, seen = 0.0, 1.0, [at(0.0), (1.0, plain, errors)]
+    low, high, found = 0.0, 1.0, min(at(0.0), plain, key=score)
     while high - low > tol:
         left, right = at(high - GOLDEN * (high - low)), at(low + GOLDEN * (high - low))
-        seen = [min([*seen, left, right], key=score), left, right]
+        found = min(found, left, right, key=score)
         if score(left) < score(right):
-            high = right[0]
+            high = right.alpha
         else:
-            low = left[0]
-    alpha, frame, errors = min(
-        [*seen, (1.0, plain, lost - frame_losses(moments, plain))], key=score
-    )
-    n_iter = int(np.ceil(np.log(1 / tol) / np.log(1 / GOLDEN)))
+            low = left.alpha
     return SolverResult(
-        frame.T,
-        float(np.ptp(errors)),
-        n_iter,
+        found.basis.T,
+        float(np.ptp(found.errors)),
+        int(np.ceil(np.log(1 / tol) / np.log(1 / GOLDEN))),
         converged=True,
         reason=f"α is known to {tol:g}",
-        certificate={"alpha": alpha, "group_losses": errors},
+        certificate=PenaltyCertificate(found.errors, found.alpha),
     )

@@ -1,7 +1,7 @@
-"""Any number of groups: the dual to rounding, and a frame recovered from it and refined.
+"""Any number of groups: the dual to rounding, and a basis recovered from it and refined.
 
-Where the relaxed minimiser is a projection, its frame is the optimum. Where it is not, the true
-optimum lies above the bound; frames drawn from the relaxed minimiser are refined, the best is kept,
+Where the relaxed minimizer is a projection, its basis is the optimum. Where it is not, the true
+optimum lies above the bound; bases drawn from the relaxed minimizer are refined, the best is kept,
 and the remaining gap says how far from the optimum it can be at most.
 """
 
@@ -11,10 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairpca.solvers.balance.problem import Balance, Floats, frame_losses, mix
-from fairpca.solvers.balance.refine import polish_frame, refine_frame
+from fairpca.solvers.balance.problem import Balance, traces_along, whole_space
+from fairpca.solvers.balance.refine import polish, refine
+from fairpca.solvers.balance.relaxation import Relaxation, relax
 from fairpca.solvers.balance.subspaces import Subspace, solve_on_subspaces
-from fairpca.solvers.numerics.fantope import Relaxation, relax
+from fairpca.solvers.numerics.eigen import mix
+from fairpca.summaries.base import Floats
 
 __all__ = ["balance_many", "solve_many"]
 
@@ -25,24 +27,16 @@ CERTIFIED = 1e-14
 CLOSED = 1e-11
 """Gap on the whole space, relative to the largest loss there is, below which nothing is gained."""
 N_DRAWS, N_REFINED = 64, 4
+"""Bases drawn from a relaxed minimizer that is not a projection, and how many are refined."""
 MAX_GROWTH = 12
 """How often the subspace of a refinement is enlarged by the losses' gradients."""
 
 
 def balance_many(H: Floats, k: int) -> Balance:
-    """Minimise the largest of several groups' losses over frames of k columns.
+    """Minimize the largest of several groups' losses over bases of k columns, 1 ≤ k ≤ m.
 
-    Parameters
-    ----------
-    H : ndarray of shape (n_groups, m, m)
-        Loss matrices.
-    k : int
-        Columns of the frame, 1 ≤ k ≤ m.
-
-    Returns
-    -------
-    Balance
-        Its gap is at rounding level where the relaxation is tight.
+    H holds the loss matrices, shape (n_groups, m, m). The gap is at rounding level where the
+    relaxation is tight.
 
     Examples
     --------
@@ -53,125 +47,108 @@ def balance_many(H: Floats, k: int) -> Balance:
     >>> round(answer.value, 10), round(answer.bound, 10)
     (0.6666666667, 0.6666666667)
     """
-    if k == H.shape[1]:
-        return _whole(H)
+    m = H.shape[1]
+    if k == m:
+        return whole_space(m, traces_along(H, np.eye(m)))
     inner = _Dual()
     inner(H, k, None)
     return inner.recovered(H, k)
 
 
-def solve_many(space: Subspace, k: int, feasible: Floats | None = None) -> Balance:
-    """Minimise max_i c_i − tr(VᵀG_iV) for large matrices.
+def solve_many(space: Subspace, k: int, feasible: Floats) -> Balance:
+    """Minimize max_i c_i − tr(VᵀG_iV) for large matrices, over bases of k < d columns.
 
-    The dual is solved on growing subspaces; the frame is recovered on the last one and, where a gap
-    remains, refined on subspaces that grow by the gradients G_iV.
-
-    Parameters
-    ----------
-    space : Subspace
-        The problem, and where to begin.
-    k : int
-        Columns of the frame, fewer than the features.
-    feasible : ndarray of shape (d, k), optional
-        A frame that the answer may not be worse than.
+    The dual is solved on growing subspaces; the basis is recovered on the last one and, where a gap
+    remains, refined on subspaces that grow by the gradients G_iV. The answer is not worse than the
+    basis `feasible`, shape (d, k).
     """
     inner = _Dual()
     dual, space = solve_on_subspaces(space, k, inner)
     small = inner.recovered(space.loss_matrices(k), k)
-    frame, value = space.basis @ small.frame, small.value
+    basis, value = space.basis @ small.basis, small.value
     if space.is_whole:
         dual = small
     scale = float(np.max(np.abs(space.offsets))) + abs(value)
     for _ in range(MAX_GROWTH):
-        grown = space.grown(np.hstack(list(space.grams @ frame)))
+        grown = space.grown(np.hstack(list(space.grams @ basis)))
         if value - dual.bound <= CLOSED * scale or grown is None:
             break
-        space, H = grown, grown.loss_matrices(k)
-        refined, _ = refine_frame(H, space.basis.T @ frame, dual.weights)
-        lower = float(np.max(frame_losses(H, refined)))
-        frame, gain, value = space.basis @ refined, value - lower, lower
+        space = grown
+        basis, lower = _refined(space, k, basis, dual.weights)
+        gain, value = value - lower, lower
         if gain <= 1e-12 * scale:
             break
-    found = Balance(frame, dual.weights, value, dual.bound, dual.n_iter + small.n_iter)
-    if feasible is None or found.gap <= CLOSED * scale:
-        return found
-    return _at_least(space, k, found, feasible)
+    found = Balance(basis, dual.weights, value, dual.bound, dual.n_iter + small.n_iter)
+    if found.gap > CLOSED * scale:
+        basis, value = _refined(space.grown(feasible) or space, k, feasible, dual.weights)
+        if value < found.value:
+            return replace(found, basis=basis, value=value)
+    return found
 
 
-def _at_least(space: Subspace, k: int, found: Balance, feasible: Floats) -> Balance:
-    """Refine the feasible frame too, and return the better of the two."""
-    with_both = space.grown(feasible) or space
-    H = with_both.loss_matrices(k)
-    own = with_both.basis.T @ feasible
-    refined, _ = refine_frame(H, np.linalg.qr(own)[0], found.weights)
-    value = float(np.max(frame_losses(H, refined)))
-    if value >= found.value:
-        return found
-    return replace(found, frame=with_both.basis @ refined, value=value)
-
-
-def _whole(H: Floats) -> Balance:
-    losses = frame_losses(H, np.eye(H.shape[1]))
-    worst = int(np.argmax(losses))
-    value = float(losses[worst])
-    return Balance(np.eye(H.shape[1]), np.eye(len(H))[worst], value, value, 0)
+def _refined(space: Subspace, k: int, basis: Floats, weights: Floats) -> tuple[Floats, float]:
+    """Refine a basis, shape (d, k), within a subspace that holds it; return its largest loss."""
+    H = space.loss_matrices(k)
+    refined, _ = refine(H, np.linalg.qr(space.basis.T @ basis)[0], weights)
+    return space.basis @ refined, float(np.max(traces_along(H, refined)))
 
 
 class _Dual:
     """The dual of small problems: by Newton's method where the relaxation is tight, else smoothed.
 
-    Keeps what the last problem's frame can be recovered from.
+    It keeps what the last problem's basis can be recovered from.
     """
 
-    def __init__(self) -> None:
-        self.last: Balance | Relaxation | None = None
+    last: Balance | Relaxation
 
     def __call__(self, H: Floats, k: int, start: Floats | None) -> Balance:
         """Solve one; see `InnerSolver`."""
-        coarse = None
+        n_iter = 0
         if start is None:
             coarse = relax(H, k, coarse=True)
-            start = coarse.weights
-        self.last = found = _tight(H, k, start)
-        if found is not None:
-            return found
+            start, n_iter = coarse.weights, coarse.n_iter
+        tight = _tight(H, k, start)
+        if tight is not None:
+            self.last = tight
+            return tight
         self.last = relaxed = relax(H, k, start=start)
-        frame = relaxed.vectors[:, :k]
-        value = float(np.max(frame_losses(H, frame)))
-        n_iter = relaxed.n_iter + (0 if coarse is None else coarse.n_iter)
-        return Balance(frame, relaxed.weights, value, relaxed.bound, n_iter)
+        basis = relaxed.vectors[:, :k]
+        value = float(np.max(traces_along(H, basis)))
+        return Balance(basis, relaxed.weights, value, relaxed.bound, n_iter + relaxed.n_iter)
 
     def recovered(self, H: Floats, k: int) -> Balance:
-        """Return the best frame of the last problem."""
+        """Return the best basis of the last problem."""
         if isinstance(self.last, Balance):
             return self.last
-        assert self.last is not None  # noqa: S101 - called after at least one problem
         return _recovered(H, k, self.last)
 
 
 def _tight(H: Floats, k: int, weights: Floats) -> Balance | None:
     """Return the answer if Newton's method from these weights certifies one."""
     first = np.linalg.eigh(mix(weights, H))[1][:, :k]
-    frame, multipliers = polish_frame(H, first, weights)
-    value = float(np.max(frame_losses(H, frame)))
-    bound = float(np.sum(np.linalg.eigvalsh(mix(multipliers, H))[:k]))
+    basis, multipliers = polish(H, first, weights)
+    value = float(np.max(traces_along(H, basis)))
+    bound = _dual_value(H, k, multipliers)
     if value - bound > CERTIFIED * float(np.max(np.abs(H))):
         return None
-    return Balance(frame, multipliers, value, bound, 8)
+    return Balance(basis, multipliers, value, bound, 8)
 
 
 def _recovered(H: Floats, k: int, relaxed: Relaxation) -> Balance:
-    candidates = [refine_frame(H, frame, relaxed.weights) for frame in _frames(H, k, relaxed)]
-    frame, multipliers = min(candidates, key=lambda c: float(np.max(frame_losses(H, c[0]))))
-    value = float(np.max(frame_losses(H, frame)))
-    certified = float(np.sum(np.linalg.eigvalsh(mix(multipliers, H))[:k]))
-    if certified > relaxed.bound:  # the refined multipliers prove more
-        return Balance(frame, multipliers, value, certified, relaxed.n_iter + 1)
-    return Balance(frame, relaxed.weights, value, relaxed.bound, relaxed.n_iter + 1)
+    candidates = [refine(H, basis, relaxed.weights) for basis in _first_bases(H, k, relaxed)]
+    basis, weights = min(candidates, key=lambda c: float(np.max(traces_along(H, c[0]))))
+    bound = _dual_value(H, k, weights)
+    if bound <= relaxed.bound:  # else the refined multipliers prove more
+        weights, bound = relaxed.weights, relaxed.bound
+    return Balance(basis, weights, float(np.max(traces_along(H, basis))), bound, relaxed.n_iter + 1)
 
 
-def _frames(H: Floats, k: int, relaxed: Relaxation) -> list[Floats]:
-    """Frames to start from: the leading one, and where it is not the answer, random ones."""
+def _dual_value(H: Floats, k: int, weights: Floats) -> float:
+    return float(np.sum(np.linalg.eigvalsh(mix(weights, H))[:k]))
+
+
+def _first_bases(H: Floats, k: int, relaxed: Relaxation) -> list[Floats]:
+    """Bases to start from: the leading one, and where it is not the answer, random ones."""
     leading = relaxed.vectors[:, :k]
     shares = relaxed.shares
     if shares[k - 1] > 1 - TIGHT:
@@ -184,6 +161,6 @@ def _frames(H: Floats, k: int, relaxed: Relaxation) -> list[Floats]:
     for _ in range(N_DRAWS):
         mixed = spread @ rng.standard_normal((partial.size, k - whole))
         drawn.append(np.linalg.qr(np.hstack([relaxed.vectors[:, :whole], mixed]))[0])
-    order = np.argsort([float(np.max(frame_losses(H, frame))) for frame in drawn], kind="stable")
+    order = np.argsort([float(np.max(traces_along(H, basis))) for basis in drawn], kind="stable")
     best = [drawn[i] for i in order[:N_REFINED]]
     return best if 0 in order[:N_REFINED] else [leading, *best]

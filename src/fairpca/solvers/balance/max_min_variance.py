@@ -1,97 +1,89 @@
-"""Max-min group variance by minorisation–maximisation or by subgradient ascent.
+"""Max-min group variance, max over bases V of min_i tr(VᵀM_iV), by two published iterations.
 
-max over frames V of min_i tr(VᵀM_iV), the problem that `worst_group_subspace` solves with
-loss "variance" and a certificate.
+M_i are the groups' second moments, shape (n_groups, d, d). Both iterations start at plain PCA of
+the sum of the M_i and return the best basis of k columns met. They end after `max_iter` steps, or
+where the objective rises no more by a share of `tol`. `worst_group_subspace` solves the same
+problem, as its loss "variance", with a certificate.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize
 
-from fairpca.solvers.balance.problem import Floats, frame_losses, mix
-from fairpca.solvers.balance.subspaces import leading_eigenpairs
+from fairpca.solvers.balance.problem import traces_along
+from fairpca.solvers.numerics.eigen import leading_eigenpairs, mix
 from fairpca.solvers.result import SolverResult
+from fairpca.summaries.base import Floats
 
-__all__ = ["minorise_maximise", "subgradient_ascent"]
+__all__ = ["minorize_maximize", "subgradient_ascent"]
 
 
-def minorise_maximise(moments: Floats, k: int, *, max_iter: int, tol: float) -> SolverResult[Any]:
-    """Maximise the least of the linear minorants 2 tr(V_tᵀM_iV) − tr(V_tᵀM_iV_t), and repeat.
+def minorize_maximize(moments: Floats, k: int, *, max_iter: int, tol: float) -> SolverResult[None]:
+    """Maximize the least of the linear minorants 2 tr(V_tᵀM_iV) − tr(V_tᵀM_iV_t), and repeat.
 
-    Over frames the least minorant is largest at the polar factor of Σ μ_iM_iV_t, μ minimising the
-    dual 2‖Σ μ_iM_iV_t‖_* − Σ μ_i tr(V_tᵀM_iV_t) over the simplex. The objective never falls.
-
-    Parameters
-    ----------
-    moments : ndarray of shape (n_groups, d, d)
-        Second moments of the groups.
-    k : int
-        Columns.
-    max_iter : int
-        Steps at most.
-    tol : float
-        Relative gain of the objective below which it ends.
-
-    References
-    ----------
-    P. Babu, P. Stoica (2023), "Fair principal component analysis (PCA): minorization-maximization
-    algorithms for fair PCA, fair robust PCA and fair sparse PCA", arXiv 2305.05963.
+    The least minorant is largest at the polar factor of Σ μ_iM_iV_t, μ minimizing the dual
+    2‖Σ μ_iM_iV_t‖_* − Σ μ_i tr(V_tᵀM_iV_t) over the simplex. The objective never falls
+    (Babu & Stoica 2023).
     """
-    frame = leading_eigenpairs(np.sum(moments, axis=0), k)[1]
-    least = float(np.min(frame_losses(moments, frame)))
     weights = np.full(len(moments), 1.0 / len(moments))
-    step, gain = 0, np.inf
-    while step < max_iter:
-        step += 1
-        products = moments @ frame
-        weights = _least_surrogate(products, frame_losses(moments, frame), weights)
-        trial = _polar(mix(weights, products))
-        reached = float(np.min(frame_losses(moments, trial)))
-        gain = reached - least
-        if gain <= 0:
-            break
-        frame, least = trial, reached
-        if gain <= tol * abs(least):
-            break
-    return _result(frame, least, step, converged=gain <= tol * abs(least), max_iter=max_iter)
+
+    def next_basis(basis: Floats, kept: Floats, step: int) -> Floats:
+        nonlocal weights
+        products = moments @ basis
+        weights = _least_surrogate(products, kept, weights)
+        left, _, right = np.linalg.svd(mix(weights, products), full_matrices=False)
+        return np.asarray(left @ right)
+
+    return _ascend(moments, k, next_basis, patience=1, max_iter=max_iter, tol=tol)
 
 
-def subgradient_ascent(moments: Floats, k: int, *, max_iter: int, tol: float) -> SolverResult[Any]:
-    """Ascend along the worst group's gradient, V ← qf(V + η_t M_w V), η_t = 1/(‖M_w‖√t).
+def subgradient_ascent(moments: Floats, k: int, *, max_iter: int, tol: float) -> SolverResult[None]:
+    """Step along the worst group's gradient, V ← qf(V + η_t M_w V), η_t = 1/(‖M_w‖√t).
 
-    Keeps the best frame met; the objective's plateau over 50 steps ends it.
-
-    Parameters
-    ----------
-    moments, k, max_iter, tol
-        See `minorise_maximise`.
-
-    References
-    ----------
-    G. Zalcberg, A. Wiesel (2021), "Fair principal component analysis and filter design".
+    The objective may fall: 50 steps without gain end the ascent (Zalcberg & Wiesel 2021).
     """
-    frame = leading_eigenpairs(np.sum(moments, axis=0), k)[1]
-    norms = np.linalg.norm(moments, ord=2, axis=(1, 2))
-    best, least, last_gain, step = frame, float(np.min(frame_losses(moments, frame))), 0, 0
-    for step in range(1, max_iter + 1):
-        worst = int(np.argmin(frame_losses(moments, frame)))
-        eta = 1.0 / (max(float(norms[worst]), 1e-300) * np.sqrt(step))
-        frame = np.linalg.qr(frame + eta * moments[worst] @ frame)[0]
-        reached = float(np.min(frame_losses(moments, frame)))
+    norms = np.maximum(np.linalg.norm(moments, ord=2, axis=(1, 2)), 1e-300)
+
+    def next_basis(basis: Floats, kept: Floats, step: int) -> Floats:
+        worst = int(np.argmin(kept))
+        eta = 1.0 / (norms[worst] * np.sqrt(step))
+        return np.asarray(np.linalg.qr(basis + eta * moments[worst] @ basis)[0])
+
+    return _ascend(moments, k, next_basis, patience=50, max_iter=max_iter, tol=tol)
+
+
+def _ascend(
+    moments: Floats,
+    k: int,
+    next_basis: Callable[[Floats, Floats, int], Floats],
+    *,
+    patience: int,
+    max_iter: int,
+    tol: float,
+) -> SolverResult[None]:
+    """Iterate until the least variance has not risen for `patience` steps."""
+    basis = best = leading_eigenpairs(np.sum(moments, axis=0), k)[1]
+    kept = traces_along(moments, basis)
+    least, step, last_gain = float(np.min(kept)), 0, 0
+    while step < max_iter and step - last_gain < patience:
+        step += 1
+        basis = next_basis(basis, kept, step)
+        kept = traces_along(moments, basis)
+        reached = float(np.min(kept))
         if reached > least + tol * abs(least):
             last_gain = step
         if reached > least:
-            best, least = frame, reached
-        if step - last_gain >= 50:
-            break
-    return _result(best, least, step, converged=step - last_gain >= 50, max_iter=max_iter)
+            best, least = basis, reached
+    converged = step - last_gain >= patience
+    reason = "the objective stopped rising" if converged else f"max_iter={max_iter} was reached"
+    return SolverResult(best.T, least, step, converged, reason)
 
 
 def _least_surrogate(products: Floats, kept: Floats, start: Floats) -> Floats:
-    """Minimise 2‖Σ μ_iM_iV‖_* − Σ μ_i tr(VᵀM_iV) over the simplex."""
+    """Return the μ of the simplex that minimizes 2‖Σ μ_iM_iV‖_* − Σ μ_i tr(VᵀM_iV)."""
     scale = float(np.max(np.abs(kept))) or 1.0
 
     def dual(weights: Floats) -> tuple[float, Floats]:
@@ -110,15 +102,3 @@ def _least_surrogate(products: Floats, kept: Floats, start: Floats) -> Floats:
     )
     weights = np.maximum(found.x, 0.0)
     return np.asarray(weights / np.sum(weights))
-
-
-def _polar(matrix: Floats) -> Floats:
-    left, _, right = np.linalg.svd(matrix, full_matrices=False)
-    return np.asarray(left @ right)
-
-
-def _result(
-    frame: Floats, least: float, n_iter: int, *, converged: bool, max_iter: int
-) -> SolverResult[Any]:
-    reason = "the objective stopped rising" if converged else f"max_iter={max_iter} was reached"
-    return SolverResult(frame.T, least, n_iter, converged, reason)

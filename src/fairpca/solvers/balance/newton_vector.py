@@ -12,12 +12,12 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyr
-from scipy.linalg.lapack import dgesv, dpotrf, dpotrs
 
-from fairpca.solvers.balance.problem import Balance, Floats, mix, small_eigh
+from fairpca.solvers.balance.problem import Balance
 from fairpca.solvers.balance.refine import simplex_quadratic
-from fairpca.solvers.balance.subspaces import leading_eigenpairs
+from fairpca.solvers.numerics.cholesky import add_outer, cholesky_factor, cholesky_solve
+from fairpca.solvers.numerics.eigen import leading_eigenpairs, mix
+from fairpca.summaries.base import Floats
 
 __all__ = ["newton_vector"]
 
@@ -36,22 +36,12 @@ COMPARABLE = 1e6
 
 
 def newton_vector(grams: Floats, tops: Floats, basis: Floats) -> Balance | None:
-    """Minimise the largest loss s_i − vᵀG_iv over unit vectors, if Newton's method can.
+    """Minimize the largest loss s_i − vᵀG_iv over unit vectors, if Newton's method can.
 
-    Parameters
-    ----------
-    grams : ndarray of shape (n_groups, d, d)
-    tops : ndarray of shape (n_groups,)
-        s_i = σ₁² of each group, positive.
-    basis : ndarray of shape (d, m)
-        Orthonormal columns whose span is a first approximation, such as the groups' leading
-        vectors.
-
-    Returns
-    -------
-    Balance or None
-        A proven optimum, its gap at rounding level; None where eigenvalues nearly coincide, scales
-        differ too much, the relaxation is not tight, or the steps do not settle.
+    `tops` holds s_i = σ₁² of each group, positive; the span of `basis`, orthonormal columns, is a
+    first approximation, such as the groups' leading vectors. Returns a proven optimum, its gap at
+    rounding level, or None: where eigenvalues nearly coincide, scales differ too much, the
+    relaxation is not tight, or the steps do not settle.
     """
     if np.max(tops) > COMPARABLE * np.min(tops):
         return None
@@ -74,7 +64,7 @@ def _guess_two(small: Floats, tops: Floats) -> tuple[Floats, Floats, int]:
     n_iter = 0
     while True:
         n_iter += 1
-        values, vectors = small_eigh(mu * difference + small[1])
+        values, vectors = np.linalg.eigh(mu * difference + small[1])
         along = vectors.T @ (difference @ vectors[:, -1])
         imbalance = apart - float(along[-1])
         if abs(imbalance) <= enough or n_iter == MAX_GUESSES:
@@ -94,7 +84,7 @@ def _guess_many(small: Floats, tops: Floats) -> tuple[Floats, Floats, int]:
     n_iter = 0
     while n_iter < 2 * MAX_GUESSES:
         n_iter += 1
-        values, vectors = small_eigh(mix(mu + step, small))
+        values, vectors = np.linalg.eigh(mix(mu + step, small))
         dual = float((mu + step) @ tops - values[-1])
         if dual < best:
             step = step / 4
@@ -173,27 +163,30 @@ class _Newton:
         self.n_iter += 1
         K = mix(-self.mu, self.part)
         K.flat[:: len(K) + 1] += (1 - APART) * self.top
-        dsyr(self.top, self.v, a=K.T, overwrite_a=1)
-        factor, info = dpotrf(K.T, lower=0, overwrite_a=1, clean=0)
-        self.moved = np.inf if info else 0.0
-        return None if info else factor
+        add_outer(K, self.top, self.v)
+        factor = cholesky_factor(K)
+        self.moved = np.inf if factor is None else 0.0
+        return factor
 
     def _step(self, factor: Floats) -> bool:
-        """Move to the solution of the linearised conditions, or let a group go; False if none."""
+        """Move to the solution of the linearized conditions, or let a group go; False if none."""
         b = len(self.mu)
         R = np.empty((b + 2, len(self.v)))
         R[:b], R[b], R[b + 1] = self.pulled, self.v, self.residual
-        Y = dpotrs(factor, R.T, lower=0)[0]
+        Y = cholesky_solve(factor, R.T)
         system = R @ Y  # of changes of μ and −λ, and z/2
         right = system[:, b + 1].copy()
         right[:b] += self.losses / 2
         right[b + 1] = 0.0
         system[:b, b + 1] = system[b + 1, :b] = 1.0
         system[b:, b + 1] = system[b + 1, b:] = 0.0
-        change, info = dgesv(system.T, right, overwrite_a=1, overwrite_b=1)[2:]
+        try:
+            change = np.linalg.solve(system, right)
+        except np.linalg.LinAlgError:
+            return False
         mu = self.mu + change[:b]
-        if info or not mu.min() > 0:  # NaN too
-            return not info and self._let_go(int(np.argmin(mu)))
+        if not mu.min() > 0:  # NaN too
+            return self._let_go(int(np.argmin(mu)))
         self.mu = mu / mu.sum()
         change[b + 1] = -1.0
         turn = Y @ change

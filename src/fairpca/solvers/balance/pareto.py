@@ -1,53 +1,49 @@
 """Pareto fair PCA: descend the total loss and all groups' disparities at once.
 
 Objectives are the loss of all rows and ½(E_i − E_j)² for every pair of groups, E_i the group's
-loss beyond its own best. The step is the shortest vector in the convex hull of the normalised
+loss beyond its own best. The step is the shortest vector in the convex hull of the normalized
 gradients: its negative lowers every objective; where it is zero no direction does (Pareto
 stationarity). Pairs that are already equal are kept so: their directions are projected out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from fairpca.solvers.balance.problem import Floats, frame_losses
+from fairpca.solvers.balance.problem import traces_along
 from fairpca.solvers.balance.refine import simplex_quadratic
+from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
+from fairpca.summaries.base import Floats
 
 __all__ = ["pareto_components"]
 
 EQUAL = 1e-4
 """Difference of two groups' losses that counts as none, relative to the total variance."""
 
+Objectives = Callable[[Floats], tuple[Floats, Floats]]
+"""From a basis (d, k): the total loss and the differences E_i − E_j, (1 + n_pairs,), and their
+gradients, (1 + n_pairs, d, k)."""
+
 
 def pareto_components(
     moments: Floats,
     pooled: Floats,
-    best: Floats,
     *,
     max_iter: int,
     tol: float,
     start: Floats,
-) -> SolverResult[Any]:
-    """Find a Pareto-stationary frame from a random start.
+) -> SolverResult[None]:
+    """Find a Pareto-stationary basis from a random start.
 
-    Parameters
-    ----------
-    moments : ndarray of shape (n_groups, d, d)
-        Second moments of the groups per row.
-    pooled : ndarray of shape (d, d)
-        Second moment of all rows.
-    best : ndarray of shape (n_groups,)
-        Largest variance that k directions keep of each group.
-    max_iter, tol : int, float
-        Steps at most; length of the shortest combined (normalised) gradient at which it ends.
-    start : ndarray of shape (d, k)
-        Linearly independent columns, random: at plain PCA the total loss is stationary and nothing
-        would move.
+    `moments` are the groups' second moments per row, (n_groups, d, d), `pooled` that of all rows.
+    The descent ends when the shortest combination of normalized gradients is at most `tol` long.
+    `start` has linearly independent random columns, (d, k): at plain PCA the total loss is
+    stationary and nothing would move.
 
     References
     ----------
@@ -55,60 +51,49 @@ def pareto_components(
     analysis", Machine Learning 111.
     """
     scale = float(np.trace(pooled)) or 1.0
-    moments, pooled, best = moments / scale, pooled / scale, best / scale
-    frame = np.linalg.qr(start)[0]
-    n_iter, length, rate = 0, np.inf, 1.0
+    k = start.shape[1]
+    best = np.array([np.sum(leading_eigenpairs(M, k)[0]) for M in moments]) / scale
+    moments, pooled = moments / scale, pooled / scale
+
+    def objectives(basis: Floats) -> tuple[Floats, Floats]:
+        excess = best - traces_along(moments, basis)
+        slopes = -2 * (moments @ basis)
+        values = [float(np.trace(pooled) - np.einsum("dk,dk->", pooled @ basis, basis))]
+        gradients = [-2 * pooled @ basis]
+        for i, j in combinations(range(len(moments)), 2):
+            values.append(float(excess[i] - excess[j]))
+            gradients.append(slopes[i] - slopes[j])
+        stacked = np.array(gradients)
+        return np.array(values), stacked - basis @ (basis.T @ stacked)
+
+    basis, rate, length, n_iter = np.linalg.qr(start)[0], 1.0, np.inf, 0
     while n_iter < max_iter:
         n_iter += 1
-        values, gradients = _objectives(moments, pooled, best, frame)
+        values, gradients = objectives(basis)
         direction = _common_descent(values, gradients)
         length = float(np.linalg.norm(direction))
-        if length <= tol:
-            break
-        moved = _search(moments, pooled, best, frame, direction, values, rate)
+        moved = None if length <= tol else _search(objectives, basis, direction, values, rate)
         if moved is None:
             break
-        frame, rate = moved
+        basis, rate = moved
     return SolverResult(
-        frame.T,
-        float(np.trace(pooled) - np.einsum("dk,dk->", pooled @ frame, frame)) * scale,
+        basis.T,
+        float(np.trace(pooled) - np.einsum("dk,dk->", pooled @ basis, basis)) * scale,
         n_iter,
         length <= tol,
         "Pareto stationary" if length <= tol else f"shortest combined gradient {length:.2g}",
-        {"gradient_norm": length},
     )
 
 
-def _objectives(
-    moments: Floats, pooled: Floats, best: Floats, frame: Floats
-) -> tuple[Floats, Floats]:
-    """Total loss and differences E_i − E_j, (1 + n_pairs,), and gradients (1 + n_pairs, d, k)."""
-    excess = best - frame_losses(moments, frame)
-    slopes = -2 * (moments @ frame)
-    values = [float(np.trace(pooled) - np.einsum("dk,dk->", pooled @ frame, frame))]
-    gradients = [-2 * pooled @ frame]
-    for i, j in combinations(range(len(moments)), 2):
-        values.append(float(excess[i] - excess[j]))
-        gradients.append(slopes[i] - slopes[j])
-    stacked = np.array(gradients)
-    return np.array(values), stacked - frame @ (frame.T @ stacked)
-
-
 def _search(
-    moments: Floats,
-    pooled: Floats,
-    best: Floats,
-    frame: Floats,
-    direction: Floats,
-    values: Floats,
-    rate: float,
+    objectives: Objectives, basis: Floats, direction: Floats, values: Floats, rate: float
 ) -> tuple[Floats, float] | None:
     """Backtrack until no objective is higher and one is lower; None when rounding forbids."""
     before = _sizes(values)
     rate = min(4 * rate, 1.0)
     while rate > 1e-12:
-        trial = np.linalg.qr(frame - rate * direction)[0]
-        after = _sizes(_objectives(moments, pooled, best, trial)[0])
+        trial = np.linalg.qr(basis - rate * direction)[0]
+        after = _sizes(objectives(trial)[0])
         if np.all(after <= before) and np.any(after < before):
             return trial, rate
         rate /= 2

@@ -1,8 +1,8 @@
-"""Local descent on max_i h_i(V) over frames, by second-order min-max steps.
+"""Local descent on max_i h_i(V) over bases V, by second-order min-max steps.
 
 At V with complement W and multipliers ν, a step Δ changes the losses by
-⟨g_i, Δ⟩ + ½⟨Δ, LΔ⟩, g_i = 2WᵀH_iV and LΔ = 2(WᵀMWΔ − ΔVᵀMV) with M = Σ ν_iH_i. Minimising the
-largest of these is a quadratic programme over the simplex of multipliers; near a regular optimum
+⟨g_i, Δ⟩ + ½⟨Δ, LΔ⟩, g_i = 2WᵀH_iV and LΔ = 2(WᵀMWΔ − ΔVᵀMV) with M = Σ ν_iH_i. Minimizing the
+largest of these is a quadratic program over the simplex of multipliers; near a regular optimum
 the steps converge quadratically.
 """
 
@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dgesv
 
-from fairpca.solvers.balance.problem import Floats, frame_losses, mix
+from fairpca.solvers.balance.problem import traces_along
+from fairpca.solvers.numerics.eigen import mix
+from fairpca.summaries.base import Floats
 
-__all__ = ["polish_frame", "refine_frame", "simplex_quadratic"]
+__all__ = ["polish", "refine", "simplex_quadratic"]
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_STEPS = 60
@@ -23,26 +24,14 @@ MAX_SINGULAR = 600
 """Most unknowns of a Newton system that cannot be eliminated."""
 
 
-def refine_frame(H: Floats, frame: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
-    """Lower max_i tr(VᵀH_iV) from a first frame until no step helps.
+def refine(H: Floats, basis: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
+    """Lower max_i tr(VᵀH_iV) from a first basis, shape (m, k), until no step helps.
 
-    Parameters
-    ----------
-    H : ndarray of shape (n_groups, m, m)
-    frame : ndarray of shape (m, k)
-        Orthonormal columns.
-    multipliers : ndarray of shape (n_groups,)
-        First guess of ν: non-negative, sum 1.
-
-    Returns
-    -------
-    frame : ndarray of shape (m, k)
-        Never worse than the first one.
-    multipliers : ndarray of shape (n_groups,)
-        ν at the end.
+    The multipliers ν, shape (n_groups,), are a first guess: non-negative, sum 1. Returns a basis
+    that is never worse than the first one, and ν at the end.
     """
     scale = float(np.max(np.abs(H))) or 1.0
-    state = _State(frame, multipliers, frame_losses(H, frame))
+    state = _State(basis, multipliers, traces_along(H, basis))
     shift = 0.0
     for _ in range(MAX_STEPS):
         stepped, shift = _descend(H, state, shift, scale)
@@ -51,21 +40,23 @@ def refine_frame(H: Floats, frame: Floats, multipliers: Floats) -> tuple[Floats,
         gain, state = state.worst - stepped.worst, stepped
         if gain <= 1e-9 * scale:
             break
-    state = _polish(H, state, scale)
-    return state.frame, state.multipliers
+    state = _polished(H, state, scale)
+    return state.basis, state.multipliers
 
 
-def polish_frame(H: Floats, frame: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
-    """Only the last part of `refine_frame`: Newton's method, for a frame near its optimum."""
+def polish(H: Floats, basis: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
+    """Only the last part of `refine`: Newton's method, for a basis near its optimum."""
     scale = float(np.max(np.abs(H))) or 1.0
-    first = _State(frame, multipliers, frame_losses(H, frame))
-    best = _polish(H, first, scale, forgiving=1.0)
-    return best.frame, best.multipliers
+    first = _State(basis, multipliers, traces_along(H, basis))
+    best = _polished(H, first, scale, forgiving=1.0)
+    return best.basis, best.multipliers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _State:
-    frame: Floats
+    """A basis, its multipliers, and the groups' losses."""
+
+    basis: Floats
     multipliers: Floats
     losses: Floats
 
@@ -80,8 +71,8 @@ def _descend(H: Floats, state: _State, shift: float, scale: float) -> tuple[_Sta
     shift = max(shift, model.least_shift(scale))
     for _ in range(12):
         step, multipliers, predicted = model.step(shift)
-        frame = model.moved(step)
-        trial = _State(frame, multipliers, frame_losses(H, frame))
+        basis = model.moved(step)
+        trial = _State(basis, multipliers, traces_along(H, basis))
         gain = state.worst - trial.worst
         if gain > 0:
             return trial, shift / 8 if gain > 0.25 * predicted else shift
@@ -91,7 +82,7 @@ def _descend(H: Floats, state: _State, shift: float, scale: float) -> tuple[_Sta
     return None, shift
 
 
-def _polish(H: Floats, state: _State, scale: float, *, forgiving: float = 1e-7) -> _State:
+def _polished(H: Floats, state: _State, scale: float, *, forgiving: float = 1e-7) -> _State:
     """Newton's method on the optimality conditions of the groups that bind.
 
     Descent needs positive curvature everywhere and so may end linearly; at an optimum it need only
@@ -105,8 +96,8 @@ def _polish(H: Floats, state: _State, scale: float, *, forgiving: float = 1e-7) 
         if found is None or not np.sum(found[1]) > 0:
             break
         step, multipliers = found
-        frame = model.moved(step)
-        state = _State(frame, multipliers / np.sum(multipliers), frame_losses(H, frame))
+        basis = model.moved(step)
+        state = _State(basis, multipliers / np.sum(multipliers), traces_along(H, basis))
         if state.worst <= best.worst + 4 * EPS * scale:
             best = state
         elif state.worst > best.worst + forgiving * scale:
@@ -157,25 +148,25 @@ def _by_least_squares(curvature: Floats, J: Floats, losses: Floats) -> tuple[Flo
 
 
 class _Model:
-    """The losses around a frame, in coordinates where the curvature operator is diagonal."""
+    """The losses around a basis, in coordinates where the curvature operator is diagonal."""
 
     def __init__(self, H: Floats, state: _State) -> None:
-        frame, k = state.frame, state.frame.shape[1]
-        rest = np.linalg.qr(frame, mode="complete")[0][:, k:]
+        basis, k = state.basis, state.basis.shape[1]
+        rest = np.linalg.qr(basis, mode="complete")[0][:, k:]
         M = mix(state.multipliers, H)
-        inner_values, inner = np.linalg.eigh(frame.T @ M @ frame)
+        inner_values, inner = np.linalg.eigh(basis.T @ M @ basis)
         outer_values, outer = np.linalg.eigh(rest.T @ M @ rest)
-        self.frame, self.complement, self.losses = frame, rest @ outer, state.losses
+        self.basis, self.complement, self.losses = basis, rest @ outer, state.losses
         self.inner = inner
-        self.gradients = 2 * self.complement.T @ H @ (frame @ inner)  # (n_groups, m − k, k)
+        self.gradients = 2 * self.complement.T @ H @ (basis @ inner)  # (n_groups, m − k, k)
         self.curvature = 2 * (outer_values[:, None] - inner_values)
 
     def moved(self, step: Floats) -> Floats:
-        """Return the frame after a step of shape (m − k, k), made orthonormal again."""
-        frame = self.frame + self.complement @ step
-        if frame.shape[1] == 1:
-            return np.asarray(frame / np.linalg.norm(frame))
-        return np.asarray(np.linalg.qr(frame)[0])
+        """Return the basis after a step of shape (m − k, k), made orthonormal again."""
+        basis = self.basis + self.complement @ step
+        if basis.shape[1] == 1:
+            return np.asarray(basis / np.linalg.norm(basis))
+        return np.asarray(np.linalg.qr(basis)[0])
 
     def least_shift(self, scale: float) -> float:
         """How much must be added for the curvature to be positive."""
@@ -183,7 +174,7 @@ class _Model:
         return max(0.0, 1e-9 * scale - lowest) if lowest < 1e-9 * scale else 0.0
 
     def step(self, shift: float) -> tuple[Floats, Floats, float]:
-        """Return Δ, the multipliers of its programme, and the predicted gain."""
+        """Return Δ, the multipliers of its program, and the predicted gain."""
         curvature = self.curvature + shift
         scaled = (self.gradients / np.sqrt(curvature)).reshape(len(self.losses), -1)
         K = scaled @ scaled.T
@@ -195,9 +186,9 @@ class _Model:
 
 
 def simplex_quadratic(K: Floats, h: Floats) -> Floats:
-    """Maximise hᵀν − ½νᵀKν over the simplex, K positive semi-definite; shape (n,).
+    """Maximize hᵀν − ½νᵀKν over the simplex, K positive semi-definite; shape (n,).
 
-    By an active set: maximise on a support, drop what would be negative, add what gains most. Every
+    By an active set: maximize on a support, drop what would be negative, add what gains most. Every
     iterate is feasible and gains, so where rounding makes it cycle the last one is still good.
     """
     n = len(h)
@@ -223,13 +214,13 @@ def simplex_quadratic(K: Floats, h: Floats) -> Floats:
 
 
 def _on_support(K: Floats, h: Floats, support: list[int]) -> tuple[Floats, float]:
-    """Return the maximiser with Σ ν = 1 and ν = 0 outside the support, and its multiplier."""
+    """Return the maximizer with Σ ν = 1 and ν = 0 outside the support, and its multiplier."""
     size = len(support)
     matrix = np.zeros((size + 1, size + 1))
     matrix[:size, :size] = K[np.ix_(support, support)]
     matrix[range(size), range(size)] += 1e-14  # groups may repeat one another
     matrix[:size, size] = matrix[size, :size] = 1.0
-    solved = dgesv(matrix, np.append(h[support], 1.0))[2]
+    solved = np.linalg.solve(matrix, np.append(h[support], 1.0))
     target = np.zeros(len(h))
     target[support] = solved[:size]
     return target, float(solved[size])

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs, dsyevr
-from scipy.sparse.linalg import ArpackError, eigsh
 
-from fairpca.solvers.balance.problem import Balance, Floats, mix
+from fairpca.solvers.balance.problem import Balance
+from fairpca.solvers.numerics.cholesky import cholesky_factor, cholesky_solve
+from fairpca.solvers.numerics.eigen import leading_eigenpairs, mix
+from fairpca.summaries.base import Floats
 
-__all__ = ["InnerSolver", "Subspace", "leading_eigenpairs", "solve_on_subspaces"]
+__all__ = ["DENSE", "InnerSolver", "Subspace", "solve_on_subspaces"]
 
 InnerSolver = Callable[[Floats, int, Floats | None], Balance]
 """Solves one small problem: loss matrices (n_groups, m, m), k, dual weights to start from (None for
@@ -24,8 +25,6 @@ the first subspace of several, whose answer may be coarse)."""
 
 DENSE = 40
 """Up to this many features the subspace is the whole space from the start."""
-LANCZOS = 700
-"""From this many features on, a few eigenpairs are cheaper by Lanczos iteration."""
 AGREED = 1e-12
 """Bounds that agree to this, relative to the matrices, end the growth; one last subspace with the
 eigenvectors just found then squares the remaining error."""
@@ -34,30 +33,26 @@ CONFIRMED = 1e-13
 MAX_ROUNDS = 60
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Subspace:
-    """A min-max problem c_i − tr(VᵀG_iV) and a subspace on which it is small.
+    """A min-max problem c_i − tr(VᵀG_iV) and a subspace on which it is small."""
 
-    Parameters
-    ----------
-    grams : ndarray of shape (n_groups, d, d)
-        Positive semi-definite G_i.
-    offsets : ndarray of shape (n_groups,)
-        c_i.
-    basis : ndarray of shape (d, m)
-        Orthonormal columns.
-    anchor : int, optional
-        A group whose loss matrix, for k = 1, has its null vector in the first column of `basis`:
-        its small losses are then computed without cancellation.
-    products : ndarray of shape (n_groups, d, m), optional
-        G_i times the basis.
-    """
-
-    grams: Floats
-    offsets: Floats
-    basis: Floats
+    grams: Floats  # (n_groups, d, d): positive semi-definite G_i
+    offsets: Floats  # (n_groups,): c_i
+    basis: Floats  # (d, m)
     anchor: int | None = None
-    products: Floats | None = None
+    """A group whose loss matrix, for k = 1, has its null vector in the first column of `basis`: its
+    small losses are then computed without cancellation."""
+    products: Floats | None = None  # (n_groups, d, m): G_i times the basis, once computed
+
+    @classmethod
+    def of_leaders(
+        cls, grams: Floats, offsets: Floats, leaders: list[Floats], anchor: int, *more: Floats
+    ) -> Subspace:
+        """Span the groups' leading eigenvectors, the anchor's own first, and `more` columns."""
+        others = [vectors for i, vectors in enumerate(leaders) if i != anchor]
+        columns = np.hstack([leaders[anchor], *others, *more])
+        return cls(grams, offsets, np.linalg.qr(columns[:, : len(columns)])[0], anchor)
 
     @property
     def is_whole(self) -> bool:
@@ -66,8 +61,7 @@ class Subspace:
 
     def loss_matrices(self, k: int) -> Floats:
         """H_i = c_i/k I − BᵀG_iB, shape (n_groups, m, m)."""
-        products = self.grams @ self.basis if self.products is None else self.products
-        small = self.basis.T @ products
+        small = self.basis.T @ self._products()
         losses = -(small + small.transpose(0, 2, 1)) / 2
         m = losses.shape[1]
         losses[:, range(m), range(m)] += self.offsets[:, None] / k
@@ -80,32 +74,27 @@ class Subspace:
         fresh = _beyond(self.basis, vectors)
         if not fresh.shape[1]:
             return None
-        products = self.grams @ self.basis if self.products is None else self.products
         return replace(
             self,
             basis=np.hstack([self.basis, fresh]),
-            products=np.concatenate([products, self.grams @ fresh], axis=2),
+            products=np.concatenate([self._products(), self.grams @ fresh], axis=2),
         )
+
+    def scale(self, weights: Floats) -> float:
+        """Size of the matrices mixed by the weights."""
+        sizes = np.abs(self.offsets) + np.trace(self.grams, axis1=1, axis2=2)
+        return float(weights @ sizes)
+
+    def _products(self) -> Floats:
+        return self.grams @ self.basis if self.products is None else self.products
 
 
 def solve_on_subspaces(space: Subspace, k: int, inner: InnerSolver) -> tuple[Balance, Subspace]:
-    """Minimise max_i c_i − tr(VᵀG_iV) over frames of k columns of the whole space.
+    """Minimize max_i c_i − tr(VᵀG_iV) over bases of k columns of the whole space.
 
-    Parameters
-    ----------
-    space : Subspace
-        The problem, and where to begin: at least k columns.
-    k : int
-        Columns of the frame.
-    inner : callable
-        Solver of the small problems.
-
-    Returns
-    -------
-    balance : Balance
-        Frame of shape (d, k), dual weights, value and bound for the whole space.
-    space : Subspace
-        The last subspace; it holds the frame and the leading eigenvectors that bound it.
+    `space` is the problem and where to begin, with at least k columns; `inner` solves the small
+    problems. The answer's value and bound hold for the whole space. The subspace returned is the
+    last one: it holds the answer and the leading eigenvectors that bound it.
     """
     weights: Floats | None = None
     evaluations = 0
@@ -116,7 +105,7 @@ def solve_on_subspaces(space: Subspace, k: int, inner: InnerSolver) -> tuple[Bal
         weights = small.weights
         evaluations += small.n_iter + 1
         if space.is_whole:
-            return replace(small, frame=space.basis @ small.frame, n_iter=evaluations), space
+            return replace(small, basis=space.basis @ small.basis, n_iter=evaluations), space
         found = _confirm(space, small, H) if k == 1 and round_ else None
         bound, vectors = found or _bound(space, small, k)
         if bound > best_bound:
@@ -125,22 +114,18 @@ def solve_on_subspaces(space: Subspace, k: int, inner: InnerSolver) -> tuple[Bal
         space = larger or space
         if not round_:  # its weights may be coarse
             continue
-        if larger is None or small.bound - bound <= AGREED * _scale(space, weights):
+        if larger is None or small.bound - bound <= AGREED * space.scale(weights):
             small = inner(space.loss_matrices(k), k, weights)
             evaluations += small.n_iter
             break
-    frame = space.basis[:, : len(small.frame)] @ small.frame
-    return Balance(frame, best_weights, small.value, best_bound, evaluations), space
-
-
-def _scale(space: Subspace, weights: Floats) -> float:
-    return float(weights @ (np.abs(space.offsets) + np.trace(space.grams, axis1=1, axis2=2)))
+    basis = space.basis[:, : len(small.basis)] @ small.basis
+    return Balance(basis, best_weights, small.value, best_bound, evaluations), space
 
 
 def _bound(space: Subspace, small: Balance, k: int) -> tuple[float, Floats]:
     """Return the bound that the weights prove on the whole space, and eigenvectors to prove it."""
     M = mix(small.weights, space.grams)
-    values, vectors = leading_eigenpairs(M, k + 1, space.basis @ small.frame)
+    values, vectors = leading_eigenpairs(M, k + 1, space.basis @ small.basis)
     return float(small.weights @ space.offsets - values[:k].sum()), vectors
 
 
@@ -151,50 +136,16 @@ def _confirm(space: Subspace, small: Balance, H: Floats) -> tuple[float, Floats]
     eigen-decomposition, and one inverse iteration with it gives the eigenvectors.
     """
     M = mix(small.weights, space.grams)
-    delta = CONFIRMED * _scale(space, small.weights)
+    delta = CONFIRMED * space.scale(small.weights)
     top = float(small.weights @ space.offsets) - small.bound + delta
     np.negative(M, out=M)
     M.flat[:: len(M) + 1] += top
-    factor, info = dpotrf(M.T, lower=0, overwrite_a=1, clean=0)
-    if info:
+    factor = cholesky_factor(M)
+    if factor is None:
         return None
     ritz = np.linalg.eigh(mix(small.weights, H))[1][:, :2]
-    vectors, _ = dpotrs(factor, space.basis @ ritz, lower=0)
+    vectors = cholesky_solve(factor, space.basis @ ritz)
     return small.bound - delta, vectors / np.linalg.norm(vectors, axis=0)
-
-
-def leading_eigenpairs(
-    matrix: Floats, k: int, guess: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """Return the k largest eigenvalues of a symmetric matrix, descending, and their vectors.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (d, d)
-    k : int
-        How many, at most d.
-    guess : ndarray of shape (d, j), optional
-        Approximate leading vectors; their sum starts a Lanczos iteration.
-    """
-    d = len(matrix)
-    k = min(k, d)
-    if d >= LANCZOS and 4 * k < d:
-        rng = np.random.default_rng(0)
-        first = rng.standard_normal(d) / np.sqrt(d) * (1.0 if guess is None else 1e-3)
-        if guess is not None:
-            first = first + guess.sum(axis=1)
-        try:
-            values, vectors = eigsh(matrix, k=k, which="LA", v0=first, ncv=max(2 * k + 1, 24))
-            order = np.argsort(-values)
-            return values[order], vectors[:, order]
-        except ArpackError:
-            pass  # the dense way below always answers
-    if 3 * k < d:
-        values, vectors, found, _, info = dsyevr(matrix, range="I", il=d - k + 1, iu=d, lower=1)
-        if found == k and info == 0:  # on nearly scalar matrices it finds fewer, without notice
-            return values[:k][::-1], vectors[:, :k][:, ::-1]
-    values, vectors = np.linalg.eigh(matrix)
-    return values[::-1][:k], vectors[:, ::-1][:, :k]
 
 
 def _beyond(basis: Floats, vectors: Floats) -> Floats:

@@ -1,8 +1,8 @@
-"""Two groups, exactly: the balanced frame by a bracketed search for the dual weight.
+"""Two groups, exactly: the balanced basis by a bracketed search for the dual weight.
 
 With C(x) = (1−x) H₁/σ₁ + x H₂/σ₂ and V(x) its k lowest eigenvectors, the imbalance
 q(x) = h₁(V(x)) − h₂(V(x)) never decreases. Where it passes through zero, V(x) is optimal; where it
-jumps over zero, two eigenvalues cross and the optimum lies on the geodesic between the frames on
+jumps over zero, two eigenvalues cross and the optimum lies on the geodesic between the bases on
 the two sides of the crossing, at the point where the losses are equal.
 """
 
@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from fairpca.solvers.balance.problem import Balance, Floats, frame_losses, small_eigh
+from fairpca.solvers.balance.problem import Balance, traces_along
 from fairpca.solvers.balance.subspaces import Subspace, solve_on_subspaces
+from fairpca.summaries.base import Floats
 
-__all__ = ["balance_two", "equal_loss_frame", "solve_two"]
+__all__ = ["balance_two", "solve_two"]
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_EVALUATIONS = 200
@@ -26,28 +27,13 @@ FIRST_TOL = 1e-4
 
 
 def balance_two(H: Floats, k: int, start: Floats | None = None, *, tol: float = 0.0) -> Balance:
-    """Minimise the larger of two groups' losses over frames of k columns.
+    """Minimize the larger of two groups' losses over bases of k columns, 1 ≤ k ≤ m.
 
-    The scales σ_i only re-parametrise the dual segment, so groups whose losses differ by many
-    orders of magnitude keep their relative accuracy.
-
-    Parameters
-    ----------
-    H : ndarray of shape (2, m, m)
-        Loss matrices. The relative accuracy of a loss is that of its matrix: a minimiser whose
-        loss is exactly zero should be a coordinate axis with an exactly zero row.
-    k : int
-        Columns of the frame, 1 ≤ k ≤ m.
-    start : ndarray of shape (2,), optional
-        Dual weights to start from; the answer does not depend on them, the time does.
-    tol : float
-        Imbalance of the losses, relative to the smaller matrix, that is good enough; by default
-        rounding.
-
-    Returns
-    -------
-    Balance
-        Its gap is at rounding level: strong duality holds for two groups.
+    The relative accuracy of a loss is that of its matrix, H of shape (2, m, m): a minimizer whose
+    loss is exactly zero should be a coordinate axis with an exactly zero row. The answer does not
+    depend on `start`, dual weights to begin with; the time does. `tol` is the imbalance of the
+    losses, relative to the smaller matrix, that is good enough: by default that of rounding, and
+    the gap is at rounding level, for strong duality holds for two groups.
 
     Examples
     --------
@@ -59,19 +45,21 @@ def balance_two(H: Floats, k: int, start: Floats | None = None, *, tol: float = 
     >>> round(answer.value, 12), round(answer.bound, 12)
     (0.5, 0.5)
     """
+    # The scales only re-parametrize the dual segment: groups whose losses differ by many orders of
+    # magnitude keep their relative accuracy, and x, which may be tiny, keeps its digits.
     scales = np.max(np.abs(H), axis=(1, 2))
-    order = np.argsort(-scales)  # x, the second one's weight, may be tiny but keeps its digits
+    order = np.argsort(-scales)
     scales = np.where(scales > 0, scales, 1.0)[order]
     pencil = _Pencil(H[order], (float(scales[0]), float(scales[1])), k, tol)
     shares = np.array([0.5, 0.5]) if start is None else start[order] * scales
     lower, upper = _narrow(pencil, float(shares[1] / np.sum(shares)))
     best = max(lower, upper, key=lambda point: point.bound)
-    frame = equal_loss_frame(pencil.H, lower.frame, upper.frame)
-    return pencil.answer(frame, best, order)
+    basis = _equal_loss_basis(pencil.H, lower.basis, upper.basis)
+    return pencil.answer(basis, best, order)
 
 
 def solve_two(space: Subspace, k: int) -> Balance:
-    """Minimise the larger of two groups' losses for large matrices, on growing subspaces."""
+    """Minimize the larger of two groups' losses for large matrices, on growing subspaces."""
 
     def inner(H: Floats, k: int, start: Floats | None) -> Balance:
         coarse = start is None and not space.is_whole
@@ -80,12 +68,12 @@ def solve_two(space: Subspace, k: int) -> Balance:
     return solve_on_subspaces(space, k, inner)[0]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Point:
-    """The dual at one weight: its frame, both losses, and the bound it proves."""
+    """The dual at one weight: its basis, both losses, and the bound it proves."""
 
     x: float
-    frame: Floats
+    basis: Floats
     losses: tuple[float, float]
     slope: float  # dq/dx
     bound: float
@@ -113,7 +101,7 @@ class _Pencil:
 
     def at(self, x: float) -> _Point:
         self.n_iter += 1
-        values, vectors = small_eigh((1 - x) * self.scaled[0] + x * self.scaled[1])
+        values, vectors = np.linalg.eigh((1 - x) * self.scaled[0] + x * self.scaled[1])
         k = self.k
         low = vectors[:, :k]
         products = vectors.T @ (self.H @ low)  # (2, m, k)
@@ -132,12 +120,12 @@ class _Pencil:
         rounding = 4 * EPS * (self.k * min(self.scales) + sum(map(abs, point.losses)))
         return max(rounding, self.tol * min(self.scales))
 
-    def answer(self, frame: Floats, point: _Point, order: NDArray[np.intp]) -> Balance:
+    def answer(self, basis: Floats, point: _Point, order: NDArray[np.intp]) -> Balance:
         x, total = point.x, self.total_weight(point.x)
         weights = np.empty(2)
         weights[order] = (1 - x) / self.scales[0] / total, x / self.scales[1] / total
-        value = float(np.max(frame_losses(self.H, frame)))
-        return Balance(frame, weights, value, point.bound, self.n_iter)
+        value = float(np.max(traces_along(self.H, basis)))
+        return Balance(basis, weights, value, point.bound, self.n_iter)
 
 
 def _narrow(pencil: _Pencil, x: float) -> tuple[_Point, _Point]:
@@ -195,7 +183,7 @@ def _two_sided(pencil: _Pencil, lower: _Point, upper: _Point, step: int, run: in
 
 
 def _meeting_point(pencil: _Pencil, lower: _Point, upper: _Point) -> float:
-    """Where the two ends' frames cost the same: at a crossing of eigenvalues, the crossing."""
+    """Where the two ends' bases cost the same: at a crossing of eigenvalues, the crossing."""
     first = (upper.losses[0] - lower.losses[0]) / pencil.scales[0]
     second = (lower.losses[1] - upper.losses[1]) / pencil.scales[1]
     total = first + second
@@ -219,19 +207,8 @@ def _middle(low: float, high: float) -> float:
     return (low + high) / 2
 
 
-def equal_loss_frame(H: Floats, lower: Floats, upper: Floats) -> Floats:
-    """Return the frame between two frames at which two groups lose the same.
-
-    Parameters
-    ----------
-    H : ndarray of shape (2, m, m)
-    lower, upper : ndarray of shape (m, k)
-        Frames with h₁ ≤ h₂ and h₁ ≥ h₂.
-
-    Returns
-    -------
-    ndarray of shape (m, k)
-    """
+def _equal_loss_basis(H: Floats, lower: Floats, upper: Floats) -> Floats:
+    """Return the basis between two bases, with h₁ ≤ h₂ and h₁ ≥ h₂, at which the losses agree."""
     if lower is upper:
         return lower
     if lower.shape[1] == 1:
@@ -247,7 +224,7 @@ def equal_loss_frame(H: Floats, lower: Floats, upper: Floats) -> Floats:
         return np.linalg.qr(start * np.cos(t * angles) + normal * np.sin(t * angles))[0]
 
     def imbalance(t: float) -> float:
-        losses = frame_losses(H, at(t))
+        losses = traces_along(H, at(t))
         return float(losses[0] - losses[1])
 
     if imbalance(0.0) >= 0:

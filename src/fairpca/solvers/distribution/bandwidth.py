@@ -1,7 +1,7 @@
-"""The median bandwidth of a Gaussian kernel, σ = √(median |z_i − z_j|² / 2) over all pairs i < j.
+"""The bandwidth σ of a kernel: given, or the median √(median |z_i − z_j|² / 2) over pairs i < j.
 
-The median is exact: a sample of pairs gives a narrow bracket, one pass over the distances counts
-what lies below it and keeps what lies inside. Time O(n²k); memory a few MiB, never n².
+The median is exact: a sample of pairs gives a narrow bracket, and one pass over all distances
+counts those below it and keeps those inside. Time O(n²k); memory a few MiB, never n².
 """
 
 from __future__ import annotations
@@ -16,29 +16,57 @@ from scipy.spatial.distance import pdist
 
 from fairpca.data.matrix import power_of_two
 from fairpca.data.warn import warn_caller
-from fairpca.solvers.distribution.pairwise import DistanceTiles, centred
+from fairpca.solvers.distribution.kernels import KERNELS, GaussianMixture, RadialKernel
+from fairpca.solvers.distribution.tiles import DistanceTiles, centered
 
-__all__ = ["median_distance_bandwidth", "resolve_bandwidth"]
+__all__ = [
+    "Sigma",
+    "median_distance_bandwidth",
+    "reference_bandwidth",
+    "resolve_bandwidth",
+    "resolve_kernel",
+]
+
+Sigma = float | NDArray[np.float64]
+"""σ in use, units of the rows: a number, or one for each kernel of a mixture."""
 
 FEW_PAIRS = 1 << 21
-"""Up to so many pairs (16 MiB) are simply held."""
+"""Pairs (16 MiB) up to which all distances are held. Larger: more memory."""
 KEEP = 1 << 23
-"""At most so many distances (64 MiB) are kept in one pass."""
+"""Distances (64 MiB) kept in one pass at most. Larger: more memory, fewer passes."""
 SAMPLE = 1 << 20
+"""Pairs sampled for the bracket. Larger: a narrower bracket, which costs more to find."""
+
+
+def resolve_kernel(name: str, bandwidth: Any, Z: NDArray[Any]) -> tuple[RadialKernel, Sigma]:
+    """Return the kernel and σ in use for projected rows Z, as an estimator's parameters say.
+
+    Raises ValueError if a bandwidth is not positive and finite, or if several are given to another
+    kernel than "rbf", where they make a mixture of Gaussians.
+    """
+    if isinstance(bandwidth, str) or np.ndim(bandwidth) == 0:
+        return KERNELS[name], resolve_bandwidth(bandwidth, Z)
+    several = [resolve_bandwidth(sigma, Z) for sigma in bandwidth]
+    if not several:
+        raise ValueError("bandwidth is an empty sequence: give 'median', a number or several.")
+    if name != "rbf":
+        raise ValueError(
+            f"several bandwidths make a mixture of Gaussian kernels (kernel='rbf'); got "
+            f"{len(several)} with kernel={name!r}."
+        )
+    sigmas = np.array(several, dtype=np.float64)
+    return GaussianMixture.of(several, reference_bandwidth(sigmas)), sigmas
+
+
+def reference_bandwidth(sigma: Sigma) -> float:
+    """Return the one σ that distances are divided by: the geometric mean."""
+    return float(np.exp(np.mean(np.log(sigma))))
 
 
 def resolve_bandwidth(bandwidth: object, Z: NDArray[Any]) -> float:
-    """Return the number that `bandwidth` stands for.
-
-    Raises
-    ------
-    ValueError
-        If it is neither ``"median"`` nor a positive, finite number.
-    """
-    if isinstance(bandwidth, str):
-        if bandwidth == "median":
-            return median_distance_bandwidth(Z)
-        raise ValueError(f"bandwidth must be 'median' or a positive number, got {bandwidth!r}.")
+    """Return a given bandwidth, or for "median" that of Z; ValueError if it is neither."""
+    if isinstance(bandwidth, str) and bandwidth == "median":
+        return median_distance_bandwidth(Z)
     if isinstance(bandwidth, bool) or not isinstance(bandwidth, Real):
         raise ValueError(f"bandwidth must be 'median' or a positive number, got {bandwidth!r}.")
     sigma = float(bandwidth)
@@ -50,29 +78,14 @@ def resolve_bandwidth(bandwidth: object, Z: NDArray[Any]) -> float:
 def median_distance_bandwidth(
     Z: NDArray[Any], *, max_pairs: int | None = None, rng: np.random.Generator | None = None
 ) -> float:
-    """Return √(median squared pairwise distance / 2) of the rows of Z.
+    """Return √(median squared pairwise distance / 2) of at least two checked rows; positive.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n_samples, n_components)
-        Checked rows, at least two.
-    max_pairs : int, optional
-        Where there are more pairs, use a random sample of so many instead of all.
-    rng : numpy.random.Generator, optional
-        Draws that sample.
-
-    Returns
-    -------
-    float
-        In the units of Z; positive.
+    Where there are more than `max_pairs` pairs, a random sample of that many is used.
     """
     n_samples = Z.shape[0]
     if n_samples < 2:
         raise ValueError(f"the median bandwidth needs at least two rows, got {n_samples}.")
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows = centred(Z)
-    if not np.all(np.isfinite(rows)):
-        raise ValueError("the rows are so large that their mean overflows: rescale Z.")
+    rows = centered(Z)
     largest = float(np.max(np.abs(rows), initial=0.0))
     if largest == 0.0:
         warn_caller("all rows are equal, so there is no median distance: bandwidth 1.0 is used.")
@@ -124,10 +137,10 @@ def _sample(
 def _median_of_all_pairs(rows: NDArray[np.float64]) -> float:
     n_samples = rows.shape[0]
     n_pairs = n_samples * (n_samples - 1) // 2
-    # Only pivots come from the sample; the answer does not depend on this seed.
+    # The sample only proposes pivots; the answer does not depend on this seed.
     sample = np.sort(_sample(rows, SAMPLE, np.random.default_rng(0)))
     largest = float(np.max(np.einsum("ij,ij->i", rows, rows)))
-    # Products lose eps·|z|² of a distance; direct differences keep equal rows at exactly zero.
+    # Products are off by eps·|z|²; direct differences keep equal rows at exactly zero.
     near_zero = sample[int(0.45 * sample.size)]
     direct = bool(np.finfo(float).eps * largest > 1e-13 * near_zero)
     tiles = DistanceTiles(rows, direct=direct)
@@ -140,7 +153,7 @@ def _median_of_all_pairs(rows: NDArray[np.float64]) -> float:
 
 
 def _middle(tiles: DistanceTiles, first: int, n_pairs: int, sample: NDArray[np.float64]) -> float:
-    """Median of all distances but the `first` smallest: the mean of the middle two."""
+    """Return the median of all distances but the `first` smallest (the mean of the middle two)."""
     left = first + (n_pairs - first - 1) // 2
     right = first + (n_pairs - first) // 2
     value, n_up_to_value, following = _select(tiles, left, n_pairs, sample)
@@ -156,10 +169,9 @@ def _select(
 ) -> tuple[float, int, float]:
     """Return the distance of this rank (from 0), how many are no larger, and the next larger one.
 
-    The last is inf where the pass that found the value did not hold it.
-
-    `sample` (sorted) only proposes pivots: counting decides. Every pass either finds the value or
-    leaves an open interval (low, high) with fewer distances in it.
+    The last is inf where the pass that found the value did not hold it. The sorted `sample` only
+    proposes pivots; counting decides. Every pass either finds the value or leaves an open interval
+    (low, high) with fewer distances in it.
     """
     low, high, below, upto = -np.inf, np.inf, 0, n_pairs  # distances ≤ low, and < high
     while True:
@@ -197,7 +209,7 @@ def _quantile(sample: NDArray[np.float64], share: float, outside: float) -> floa
 
 
 class _Split(NamedTuple):
-    """Numbers of distances below, at, between and at two pivots, and those between or a part."""
+    """Numbers of distances below, at, between and at two pivots, and (some of) those between."""
 
     below: int
     at_low: int
@@ -219,7 +231,7 @@ def _split(tiles: DistanceTiles, low: float, high: float) -> _Split:
         between += found.size
         kept.append(found[::step].copy() if step > 1 else found)
         n_kept += kept[-1].size
-        if n_kept > KEEP:  # too many to hold: thin out, evenly
+        if n_kept > KEEP:  # too many to hold: keep every second one
             step *= 2
             kept = [np.concatenate(kept)[::2].copy()]
             n_kept = kept[0].size

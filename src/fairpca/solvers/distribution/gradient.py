@@ -1,8 +1,8 @@
 """Value, gradient and curvature of MMD² between groups of projected rows, as a function of V.
 
 h(V) = Σ_c Σ_ij a_ic a_jc k(Vᵀx_i, Vᵀx_j), where each column a_c of A holds the signed weights of a
-comparison of groups (1/n₁ and −1/n₂ for two groups). Rows are projected first and no n × n matrix
-is held: with W = Σ_c a_c a_cᵀ ∘ w₁ (see `kernels`) and Z = XV,
+contrast between groups (1/n₁ and −1/n₂ for two groups). Rows are projected first, and no n × n
+matrix is held: with W = Σ_c a_c a_cᵀ ∘ w₁ (see `kernels`) and Z = XV,
 
     ∇h = −(2/σ²) Xᵀ (diag(W1) Z − W Z)                                    (Lee et al. 2022, App. G)
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.solvers.distribution.kernels import KERNELS, RadialKernel
-from fairpca.solvers.distribution.mmd import Precision, exponent_tiles
+from fairpca.solvers.distribution.tiles import Precision, exponent_tiles
 from fairpca.solvers.numerics.threads import map_parts
 from fairpca.summaries.base import Floats
 
@@ -33,20 +33,17 @@ __all__ = [
 
 
 _MANY_ROWS = 2048
-"""From so many rows on the tiles are shared among threads."""
-
-
+"""Rows from which tiles are shared among threads. Larger: one thread for more problems."""
 _BLOCK = 4096
-"""Rows in flight where rows are worked off in blocks."""
+"""Rows handled at once, times entries per row. Larger: more memory, fewer products."""
 
 
 class Curvature(NamedTuple):
     """Second derivatives of h along V + CB, C a basis of the complement of V, B of shape (q, k).
 
-    `gauss_newton` is positive semidefinite: the square of the first derivatives of the difference
-    of the groups' kernel means. `residual` is the rest, so that their sum is the Hessian in the
-    tangent space; None where it was not asked for. Both have shape (k·q, k·q), entry (a, i) at
-    position a·q + i.
+    `gauss_newton` is positive semidefinite: it has only first derivatives of the difference between
+    the groups' kernel means. `residual` is the rest of the Hessian in the tangent space, or None
+    where it was not asked for. Both have shape (k·q, k·q), entry (a, i) at position a·q + i.
     """
 
     gauss_newton: Floats
@@ -73,18 +70,9 @@ Term = TypeVar("Term", bound=Discrepancy)
 class KernelDiscrepancy:
     """MMD² of the rows' projections, exact.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-        Rows that belong to at least one group; best without repetitions (`merge_equal_rows`).
-    A : ndarray of shape (n_rows, n_comparisons)
-        Signed weights; each column sums to zero.
-    bandwidth : float
-        σ > 0, units of X.
-    kernel : RadialKernel
-        Default Gaussian.
-    precision : {"auto", "single", "double"}
-        Of the tiles (see `fairpca.solvers.distribution.mmd.group_mmd_squared`); sums are float64.
+    X holds rows (n_rows, n_features) that belong to at least one group, best without repetitions
+    (`merge_equal_rows`); the columns of A (n_rows, n_contrasts), signed weights, sum to zero; the
+    bandwidth σ is in units of X. `precision` is that of the tiles; sums are float64.
 
     Examples
     --------
@@ -118,22 +106,22 @@ class KernelDiscrepancy:
         """Return h(V) and ∇h(V), shape (n_features, k); see `Discrepancy`."""
         Z = self._scaled_scores(V)
         C = self.A.shape[1]
-        right = np.concatenate([self.A, _by_comparison(self.A, Z)], axis=1)
+        right = np.concatenate([self.A, _by_contrast(self.A, Z)], axis=1)
         if self.kernel.one_table:
             _, first, _ = self._products(Z, w1=right)
             values = first[:, :C]
         else:
             values, first, _ = self._products(Z, K=self.A, w1=right)
         row_sums = np.einsum("ic,ic->i", self.A, first[:, :C])
-        pulled = row_sums[:, None] * Z - _sum_comparisons(self.A, first[:, C:])
+        pulled = row_sums[:, None] * Z - _sum_contrasts(self.A, first[:, C:])
         gradient: Floats = (-2.0 / self.bandwidth) * (self.X.T @ pulled)
         return float(np.einsum("ic,ic->", self.A, values)), gradient
 
     def curvature(self, V: Floats, complement: Floats, *, residual: bool = True) -> Curvature:
         """Return second derivatives at V along `complement`; see `Discrepancy`.
 
-        Without the residual they only lead a search that is still far away, and are computed from
-        float32 tiles. Time O(n² q k + n q² k²), memory O(n q k).
+        Without the residual they only guide a search that is still far from the bound, and come
+        from float32 tiles. Time O(n² q k + n q² k²), memory O(n q k).
         """
         Z = self._scaled_scores(V)
         X = self.X @ complement
@@ -183,10 +171,7 @@ class KernelDiscrepancy:
         w2: Floats | None = None,
         precision: Precision | None = None,
     ) -> tuple[Floats, Floats, Floats]:
-        """Products of the kernel's tables K, w₁ and w₂ (n × n, never held) with right-hand sides.
-
-        Right-hand sides of one table share one product.
-        """
+        """Multiply the kernel's tables K, w₁ and w₂ (n × n, never held) by right-hand sides."""
         empty = np.zeros((len(Z), 0))
         precision = precision or self.precision
         sides = [empty if side is None else side for side in (K, w1, w2)]
@@ -200,12 +185,7 @@ class KernelDiscrepancy:
 
 @dataclass(frozen=True, eq=False)
 class TotalDiscrepancy(Generic[Term]):
-    """The sum of several discrepancies, one for each value of a label, say.
-
-    Parameters
-    ----------
-    terms : tuple of Discrepancy
-    """
+    """The sum of several discrepancies, such as one for each value of a label."""
 
     terms: tuple[Term, ...]
 
@@ -239,18 +219,14 @@ def merge_equal_rows(X: Floats, A: Floats) -> tuple[Floats, Floats]:
         [np.bincount(inverse.reshape(-1), a).astype(np.float64) for a in A.T], axis=1
     )
     kept = np.any(weights != 0.0, axis=1)
-    kept[0] = True  # groups of equal rows leave nothing else
+    kept[0] = True  # with equal groups nothing else would be left
     return X[first[kept]], weights[kept]
 
 
 def weighted_squares(X: NDArray[Any], weights: NDArray[Any]) -> Floats:
-    """Return Σ_i W_i ⊗ x_i x_iᵀ for symmetric W_i, shape (k·q, k·q).
+    """Return Σ_i W_i ⊗ x_i x_iᵀ for symmetric W_i, shape (k·q, k·q); X has shape (n, q).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, q)
-    weights : ndarray of shape (n, k(k+1)/2)
-        The upper triangle of each W_i, row by row.
+    `weights` (n, k(k+1)/2) holds the upper triangle of each W_i, row by row.
     """
     n, q = X.shape
 
@@ -289,12 +265,12 @@ def _table_products(
     return [np.sum(same, axis=0) if len(same) > 1 else same[0] for same in zip(*parts, strict=True)]
 
 
-def _by_comparison(A: Floats, Z: Floats) -> Floats:
+def _by_contrast(A: Floats, Z: Floats) -> Floats:
     """a_c ∘ Z side by side, shape (n, C·k)."""
     return (A[:, :, None] * Z[:, None, :]).reshape(len(Z), -1)
 
 
-def _sum_comparisons(A: Floats, products: Floats) -> Floats:
+def _sum_contrasts(A: Floats, products: Floats) -> Floats:
     """Σ_c a_c ∘ products_c, shape (n, k)."""
     n, C = A.shape
     total: Floats = np.einsum("ic,ick->ik", A, products.reshape(n, C, -1))
@@ -320,10 +296,10 @@ def _gauss_newton(
     second: NDArray[Any],
     turned: NDArray[Any],
 ) -> Floats:
-    """Σ_ij a_i a_j x_i x_jᵀ ⊗ (w₁ I − w₂ δδᵀ), δ = z_i − z_j, for one comparison.
+    """Σ_ij a_i a_j x_i x_jᵀ ⊗ (w₁ I − w₂ δδᵀ), δ = z_i − z_j, for one contrast.
 
     `first` is w₁ (a∘X), `second` w₂ (a∘X), and `turned` w₂ [z_1∘a∘X, …, z_k∘a∘X]. As i and j may
-    be exchanged, the products of δ come down to z_i z_iᵀ − z_i z_jᵀ, one product of two matrices.
+    be exchanged, the products of δ reduce to z_i z_iᵀ − z_i z_jᵀ, one product of two matrices.
     """
     n, q, k = *aX.shape, Z.shape[1]
     rest = (Z[:, :, None] * second[:, None, :]).reshape(n, k * q) - turned

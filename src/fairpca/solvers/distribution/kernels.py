@@ -1,4 +1,4 @@
-"""Radial kernels k(a, b) = φ(|a − b|²) and the two derivatives that optimisation needs.
+"""Radial kernels k(a, b) = φ(|a − b|²) and the two derivatives that optimization needs.
 
 With t = −|a − b|²/(2σ²), a kernel returns three tables: its values K, the weights w₁ = −2σ²φ′ of
 first derivatives (∂k/∂a = −w₁ (a − b)/σ²) and w₂ = 4σ⁴φ″ of second ones. For one Gaussian the three
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +19,14 @@ __all__ = ["KERNELS", "Energy", "Gaussian", "GaussianMixture", "Laplacian", "Rad
 Tables = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 SMOOTHING = 1e-2
-"""Distances d enter the kernels with a kink at zero as √(d² + (SMOOTHING·σ)²), which keeps them
-positive definite and makes them differentiable."""
+"""In kernels with a kink at zero, distances d become √(d² + (SMOOTHING·σ)²), which keeps them
+positive definite and makes them differentiable. Larger: smoother, further from the kernel meant."""
 
 
 class RadialKernel(Protocol):
-    """What a kernel offers."""
+    """A kernel; `one_table` says whether K, w₁ and w₂ are the same array."""
 
-    @property
-    def one_table(self) -> bool:
-        """Whether K, w₁ and w₂ are the same array."""
+    one_table: ClassVar[bool]
 
     def tables(self, t: NDArray[Any]) -> Tables:
         """Return K, w₁, w₂ for t = −|a − b|²/(2σ²) ≤ 0; `t` may be overwritten."""
@@ -38,10 +36,7 @@ class RadialKernel(Protocol):
 class Gaussian:
     """exp(−|a − b|²/(2σ²))."""
 
-    @property
-    def one_table(self) -> bool:
-        """K, w₁ and w₂ are the same numbers."""
-        return True
+    one_table: ClassVar[bool] = True
 
     def tables(self, t: NDArray[Any]) -> Tables:
         """See `RadialKernel`."""
@@ -51,20 +46,10 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class GaussianMixture:
-    """The mean of Gaussians of several bandwidths σ_b.
-
-    Parameters
-    ----------
-    ratios : tuple of float
-        σ²/σ_b² for the reference bandwidth σ.
-    """
+    """The mean of Gaussians of several bandwidths σ_b; `ratios` are σ²/σ_b², σ the reference."""
 
     ratios: tuple[float, ...]
-
-    @property
-    def one_table(self) -> bool:
-        """K, w₁ and w₂ differ."""
-        return False
+    one_table: ClassVar[bool] = False
 
     @classmethod
     def of(cls, bandwidths: Sequence[float], reference: float) -> GaussianMixture:
@@ -86,10 +71,7 @@ class GaussianMixture:
 class Laplacian:
     """exp(−|a − b|/σ), the distance smoothed at zero."""
 
-    @property
-    def one_table(self) -> bool:
-        """K, w₁ and w₂ differ."""
-        return False
+    one_table: ClassVar[bool] = False
 
     def tables(self, t: NDArray[Any]) -> Tables:
         """See `RadialKernel`."""
@@ -102,10 +84,7 @@ class Laplacian:
 class Energy:
     """−|a − b|/σ, the distance smoothed at zero: MMD² is the energy distance over σ."""
 
-    @property
-    def one_table(self) -> bool:
-        """K, w₁ and w₂ differ."""
-        return False
+    one_table: ClassVar[bool] = False
 
     def tables(self, t: NDArray[Any]) -> Tables:
         """See `RadialKernel`."""

@@ -1,309 +1,105 @@
-"""Several starts, the best of them polished: the search for the most variance at MMD² ≤ τ.
-
-Local methods find what is near their start, so a short trial is made from each start; trials end
-when two agree on the best value, and the leading ones are continued. At strict bounds there are
-many local solutions: moves away from the best point find better ones nearby. On many rows the
-search runs on a surrogate first; exact values and gradients with the surrogate's second derivatives
-then finish it, which takes few exact evaluations. `mmd_ranks` searches among subspaces of lower
-rank as well.
-"""
+"""Where the search begins: principal components, moment matching, random subspaces."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from fairpca.solvers.distribution.local_search import (
-    SETTLED,
-    Iterate,
-    MatchingProblem,
-    MatchingSolution,
-    maximize_variance,
-)
-from fairpca.solvers.numerics.stiefel import horizontal, retract
+from fairpca.solvers.distribution.problem import Start
+from fairpca.solvers.distribution.settings import SearchSettings
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "ROUGH",
-    "TRIAL_STEPS",
-    "SearchResult",
-    "Start",
-    "finish_exactly",
-    "no_worse",
-    "search",
-    "search_nearby",
-]
+__all__ = ["MomentMatching", "RankedStarts", "StartMaker"]
 
-TRIAL_STEPS = 60
-"""Most steps before it is seen whether a run is worth more."""
-_POLISHED = 2
-ROUGH = 1e-6
-"""A trial ends at gains below this share of the total variance."""
-_SAME = 1e-5
-"""Values of variance closer than this share of the total are the same optimum."""
-_CHEAPER = 30.0
-"""After a move the multiplier starts so much lower: there is room to choose another way down."""
-_HOPEFUL = 0.9
-"""A trial after a move is continued if it has this share of the best variance."""
+MEAN_MATCHING = "mean matching"
 
 
-class Start(NamedTuple):
-    """Where a trial begins: its name, an orthonormal matrix (d, k), and how it gets feasible."""
+class MomentMatching(Protocol):
+    """Subspaces along which the groups' moments agree."""
 
-    name: str
-    V: Floats
-    patient: bool = True
+    @property
+    def n_mean(self) -> int:
+        """Dimension of the mean differences."""
+
+    @property
+    def n_contrasts(self) -> int:
+        """Contrasts compared."""
+
+    def subspace(self, k: int, n_axes: int, n_unfair: int = 0) -> Floats:
+        """Return k components along the first `n_axes` principal axes, shape (k, n_axes).
+
+        The means agree along them, and the second moments as far as the removal of `n_unfair`
+        directions for each contrast achieves it.
+        """
+
+
+@dataclass(frozen=True)
+class RankedStarts:
+    """Starts for subspaces of any rank along the first `n_filled` axes, those with variance.
+
+    `at` returns starts of r components, the most promising first; `ceiling` about the most variance
+    (a share) that r components can keep where MMD² vanishes.
+    """
+
+    n_filled: int
+    at: Callable[[int], list[Start]]
+    ceiling: Callable[[int], float]
 
 
 @dataclass(frozen=True, eq=False)
-class SearchResult:
-    """The best point met, and how the search went.
+class StartMaker:
+    """Makes starts along principal axes, `n_random` of them random.
 
-    Parameters
-    ----------
-    solution : MatchingSolution
-        With the history of the run that found it, from its start on.
-    start : str
-        The start it came from.
-    n_starts : int
-        Starts tried.
-    n_evaluations : int
-        Values and gradients computed in all, exact ones only.
-    agreed : bool
-        Whether enough starts led to the best value, or there can be no better.
-    patient : bool
-        Whether the run that found it was.
+    `shares` of the total variance and standard `deviations` (in any unit) are those of the axes,
+    descending.
     """
 
-    solution: MatchingSolution
-    start: str
-    n_starts: int
-    n_evaluations: int
-    agreed: bool = False
-    patient: bool = True
+    shares: Floats
+    deviations: Floats
+    moments: MomentMatching
+    n_random: int
+    rng: np.random.Generator
+    settings: SearchSettings
+
+    def mean_matching(self, k: int, n_axes: int) -> Start:
+        """Return the k components of most variance along which the groups' means agree."""
+        return Start(MEAN_MATCHING, _orthonormal(self.moments.subspace(k, n_axes).T))
+
+    def others(self, k: int, n_axes: int) -> list[Start]:
+        """Return principal components, moment matching and random subspaces."""
+        starts = [Start("pca", np.eye(n_axes)[:, :k])]
+        for m in self.settings.n_unfair:
+            if (m + 1) * self.moments.n_contrasts + self.moments.n_mean + k <= n_axes:
+                V = _orthonormal(self.moments.subspace(k, n_axes, m).T)
+                starts.append(Start(f"moment matching, n_unfair={m}", V))
+        spread = self.deviations[:n_axes, None]
+        for i in range(self.n_random):
+            draw = self.rng.standard_normal((n_axes, k))
+            if i % 4 == 1 and np.count_nonzero(spread) >= k:
+                draw = draw * spread
+            starts.append(Start(f"random {i + 1}", _orthonormal(draw), patient=i % 4 == 3))
+        return starts
+
+    def ranked(self, k: int) -> RankedStarts:
+        """Return starts of fewer than k components along the axes that hold variance."""
+        n_filled = int(np.count_nonzero(self.shares))
+        most = min(k, n_filled - self.moments.n_mean)
+        fair = self.moments.subspace(most, n_filled) if most > 0 else np.zeros((0, n_filled))
+        kept = np.cumsum((fair**2) @ self.shares[:n_filled])
+
+        def at(r: int) -> list[Start]:
+            fits = r + self.moments.n_mean <= n_filled
+            near = [self.mean_matching(r, n_filled)] if fits else []
+            return near + self.others(r, n_filled)
+
+        def ceiling(r: int) -> float:
+            return float(kept[min(r, len(kept)) - 1]) if len(kept) else 1.0
+
+        return RankedStarts(n_filled, at, ceiling)
 
 
-class _Trial(NamedTuple):
-    name: str
-    solution: MatchingSolution
-    patient: bool
-
-
-def search(
-    problem: MatchingProblem,
-    starts: Iterable[Start],
-    *,
-    known: SearchResult | None = None,
-    agreeing: int = 2,
-    max_iter: int = 100,
-    settled: float = SETTLED,
-) -> SearchResult:
-    """Return the best of local solutions from several starts.
-
-    Parameters
-    ----------
-    problem : MatchingProblem
-    starts : iterable of Start
-        The most promising first; at least one unless something is known.
-    known : SearchResult, optional
-        Of other starts; counts as one of these.
-    agreeing : int
-        So many starts that lead to the best value end the search.
-    max_iter : int
-        Most steps of one run, its trial included.
-    settled : float
-        The last run ends at a predicted gain below this share of the total variance.
-    """
-    trials = [_Trial(known.start, known.solution, known.patient)] if known else []
-    n_starts, evaluations = (known.n_starts, known.n_evaluations) if known else (0, 0)
-    agreed = False
-    for start in starts:
-        patient = start.patient and not (trials and _stuck(trials[0], problem.tol))
-        solution = maximize_variance(
-            problem,
-            start.V,
-            max_iter=min(TRIAL_STEPS, max_iter),
-            patient=patient,
-            settled=max(ROUGH, settled),
-        )
-        trials.append(_Trial(start.name, solution, patient))
-        n_starts, evaluations = n_starts + 1, evaluations + solution.n_evaluations
-        agreed = _agreed(trials, problem, max(_SAME, 100.0 * settled), agreeing)
-        if agreed:
-            break
-    leading = _ranked(trials, problem.tol)
-    polished = [_continued(problem, trial, max_iter, ROUGH) for trial in leading[:_POLISHED]]
-    for before, after in zip(leading, polished, strict=False):
-        evaluations += after.solution.n_evaluations - before.solution.n_evaluations
-    best = _ranked(polished + leading[_POLISHED:], problem.tol)[0]
-    best, more = _finished(problem, best, max_iter, settled)
-    evaluations += more
-    return SearchResult(best.solution, best.name, n_starts, evaluations, agreed, best.patient)
-
-
-def search_nearby(
-    problem: MatchingProblem,
-    found: SearchResult,
-    rng: np.random.Generator,
-    *,
-    budget: int = 2000,
-    max_iter: int = 100,
-    settled: float = SETTLED,
-) -> SearchResult:
-    """Return the best of what is found by moving away from the best point, again and again.
-
-    At a strict bound there are many local solutions, and those of most variance lie near other good
-    ones. Each move is a random tangent of length 1 (45° if it were in one direction), its entries
-    in proportion to the axes' standard deviations; a hasty run makes it feasible again.
-
-    Parameters
-    ----------
-    problem : MatchingProblem
-    found : SearchResult
-        Where to begin.
-    rng : numpy.random.Generator
-        Draws the moves.
-    budget : int
-        No move is made after so many evaluations.
-    max_iter, settled
-        As in `search`.
-    """
-    best = _Trial(found.start, found.solution, found.patient)
-    n_starts, evaluations = found.n_starts, found.n_evaluations
-    enough = max(_SAME, settled)
-    while best.solution.mmd_squared <= problem.tol and evaluations < found.n_evaluations + budget:
-        V = best.solution.V
-        move = horizontal(V, np.sqrt(problem.variances)[:, None] * rng.standard_normal(V.shape))
-        solution = maximize_variance(
-            problem,
-            retract(V, move / max(float(np.linalg.norm(move)), 1e-300)),
-            max_iter=min(TRIAL_STEPS, max_iter),
-            patient=False,
-            multiplier=max(best.solution.multiplier / _CHEAPER, 1.0),
-            settled=enough,
-        )
-        trial = _Trial(best.name, solution, patient=False)
-        if solution.mmd_squared <= problem.tol:
-            if solution.value > _HOPEFUL * best.solution.value:
-                trial = _continued(problem, trial, max_iter, enough)
-            if trial.solution.value > best.solution.value:
-                best = trial
-        n_starts, evaluations = n_starts + 1, evaluations + trial.solution.n_evaluations
-    best, more = _finished(problem, best, max_iter, settled)
-    evaluations += more
-    return replace(
-        found,
-        solution=best.solution,
-        n_starts=n_starts,
-        n_evaluations=evaluations,
-        patient=best.patient,
-    )
-
-
-def finish_exactly(
-    problem: MatchingProblem, found: SearchResult, *, max_iter: int = 100
-) -> SearchResult:
-    """Go on from what a search on a surrogate found, with exact values and gradients.
-
-    Parameters
-    ----------
-    problem : MatchingProblem
-        Exact, the surrogate as its model.
-    found : SearchResult
-    max_iter : int
-        Most steps.
-    """
-    exact = maximize_variance(
-        problem,
-        found.solution.V,
-        max_iter=max_iter,
-        multiplier=max(found.solution.multiplier, 1.0),
-        settled=ROUGH,
-    )
-    return SearchResult(exact, found.start, found.n_starts, exact.n_evaluations)
-
-
-def no_worse(found: SearchResult, problem: MatchingProblem, reference: Start) -> SearchResult:
-    """Return what was found, or the reference where that is better: a promise kept by a check."""
-    h, _ = problem.discrepancy.value_and_gradient(reference.V)
-    value = float((problem.variances[:, None] * reference.V**2).sum())
-    known = replace(
-        found.solution,
-        V=reference.V,
-        value=value,
-        mmd_squared=h,
-        converged=False,
-        reason=f"{reference.name} is better than what the search found",
-    )
-    evaluations = found.n_evaluations + 1
-    if known.better_than(found.solution, problem.tol):
-        return SearchResult(known, reference.name, found.n_starts, evaluations)
-    return replace(found, n_evaluations=evaluations)
-
-
-def _stuck(first: _Trial, tol: float) -> bool:
-    """Whether patience led nowhere: such paths then all end in a valley of MMD² above the bound."""
-    return first.solution.mmd_squared > tol or not first.patient
-
-
-def _agreed(trials: list[_Trial], problem: MatchingProblem, same: float, agreeing: int) -> bool:
-    """Whether so many converged trials agree on the best value, or there can be no better."""
-    best = _ranked(trials, problem.tol)[0].solution
-    if best.mmd_squared > problem.tol:
-        return False
-    if best.value >= (1.0 - 1e-12) * float(problem.variances[: problem.n_components].sum()):
-        return True
-    near = (t.solution.converged and best.value - t.solution.value < same for t in trials)
-    return sum(near) >= agreeing
-
-
-def _ranked(trials: list[_Trial], tol: float) -> list[_Trial]:
-    """Feasible ones first, by variance; then by MMD²."""
-
-    def key(trial: _Trial) -> tuple[bool, float]:
-        feasible = trial.solution.mmd_squared <= tol
-        return not feasible, -trial.solution.value if feasible else trial.solution.mmd_squared
-
-    return sorted(trials, key=key)
-
-
-def _finished(
-    problem: MatchingProblem, best: _Trial, max_iter: int, settled: float
-) -> tuple[_Trial, int]:
-    """Return the best trial as settled as asked for, and how many evaluations that took."""
-    if settled >= ROUGH:
-        return best, 0
-    after = _continued(problem, best, max_iter, settled)
-    return after, after.solution.n_evaluations - best.solution.n_evaluations
-
-
-def _continued(problem: MatchingProblem, trial: _Trial, max_iter: int, settled: float) -> _Trial:
-    """Return the trial with the rest of its steps made."""
-    before = trial.solution
-    done = len(before.history)
-    stuck = not before.converged and done < TRIAL_STEPS
-    if stuck or done >= max_iter or (before.converged and settled >= ROUGH):
-        return trial
-    after = maximize_variance(
-        problem,
-        before.V,
-        max_iter=max_iter - done,
-        # On the bound, patience may hold the multiplier below what keeps the run there.
-        patient=trial.patient and before.mmd_squared > problem.tol,
-        multiplier=before.multiplier,
-        settled=settled,
-    )
-    history: tuple[Iterate, ...] = before.history + after.history
-    evaluations = before.n_evaluations + after.n_evaluations
-    better = after if not before.better_than(after, problem.tol) else before
-    whole = replace(
-        better,
-        converged=after.converged,
-        reason=after.reason,
-        history=history,
-        n_evaluations=evaluations,
-    )
-    return trial._replace(solution=whole)
+def _orthonormal(V: Floats) -> Floats:
+    return np.linalg.qr(V)[0]

@@ -1,8 +1,8 @@
-"""The step of a constrained search: quadratic models of variance and MMD², and their minimiser.
+"""One step of the constrained search: quadratic models of variance and MMD², and their minimizer.
 
 In tangent coordinates p the variance lost is modelled by gᵀp + ½pᵀHp and MMD² by h + Jᵀp + ½pᵀNp.
-The step minimises the one subject to the other at its target; the only unknown is the multiplier
-λ, found by a scalar search on Cholesky factorisations of H + λN.
+The step minimizes the first subject to a bound on the second. The only unknown is the multiplier λ,
+found by a scalar search that factorizes H + λN (Cholesky) for each trial value.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ __all__ = ["Damping", "StepModel", "TangentStep", "solve_step"]
 class StepModel:
     """Quadratic models about a point: of −v (gradient, plain) and of h (h, slope, curvature).
 
-    Near the bound `hessian` adds to `plain` what `curvature` leaves out of h's, at the multiplier.
-    The model of h is to end at `target`, or below by the share `slack`.
+    Near the bound, `hessian` is `plain` plus λ times the part of h's Hessian that `curvature` (the
+    Gauss–Newton matrix) leaves out. The model of h is to end at most the share `slack` below
+    `target`.
     """
 
     gradient: Floats
@@ -39,7 +40,7 @@ class StepModel:
 
 
 class TangentStep(NamedTuple):
-    """A step, its multiplier, the gain it promises, and whether its MMD² should be on target."""
+    """A step, its multiplier, the predicted gain, and whether the model meets the target."""
 
     p: Floats
     multiplier: float
@@ -49,26 +50,26 @@ class TangentStep(NamedTuple):
 
 @dataclass
 class Damping:
-    """How much of the identity is added to a model, and how that follows from what steps gave.
+    """The multiple `value` of the scaled identity that is added to a model, adapted step by step.
 
-    Where a model is not convex, the longest steps are made with little more damping than the least
-    that makes it so: `value` then goes halfway (in logarithms) towards `floor`, where it was not.
+    `floor` is the last damping that left the model non-convex. The longest steps need little more
+    than that, so `value` is lowered at most halfway (in logarithms) towards it.
     """
 
     value: float = 1e-3
     floor: float = 0.0
 
-    def bend(self, times: int) -> None:
-        """Damp more, as the model was not convex so many times in a row."""
+    def after_nonconvex(self, times: int) -> None:
+        """Damp more, after this many consecutive non-convex models."""
         self.floor = self.value
         self.value *= 2.0**times
 
-    def reject(self, times: int) -> None:
-        """Damp more, as so many steps in a row were not borne out."""
+    def after_rejected(self, times: int) -> None:
+        """Damp more, after this many consecutive steps that gained too little."""
         self.value *= 4.0**times
 
-    def accept(self, ratio: float) -> None:
-        """Damp less after a step whose gain was about as predicted, more if it was far less."""
+    def after_accepted(self, ratio: float) -> None:
+        """Damp less if the gain was at least about the predicted one, more if it was far less."""
         change = 0.25 if ratio > 0.7 else (2.0 if ratio < 0.3 else 1.0)
         if change < 1.0 and self.floor > 0.5 * change * self.value:
             self.value = float(np.sqrt(self.value * self.floor))
@@ -78,7 +79,7 @@ class Damping:
 
 
 def solve_step(model: StepModel, damping: float, multiplier: float) -> TangentStep | None:
-    """Minimise the damped model under its bound; None where it is not convex."""
+    """Minimize the damped model under its bound; None where it is not convex."""
     low: tuple[float, float] | None = None
     high: tuple[float, float] | None = None
     step: TangentStep | None = None
@@ -88,7 +89,10 @@ def solve_step(model: StepModel, damping: float, multiplier: float) -> TangentSt
             return None
         left = max(float(model.h + (model.slope + 0.5 * (model.curvature @ p)) @ p), 0.0)
         excess = float(np.log(max(left, 1e-300) / model.target))
-        step = _step(model, p, multiplier, excess)
+        slope = model.gradient + multiplier * model.slope
+        bend = model.hessian @ p + multiplier * (model.curvature @ p)
+        predicted = -float(slope @ p + 0.5 * p @ bend)
+        step = TangentStep(p, multiplier, predicted, excess <= 1e-9)
         if -model.slack <= excess <= 0.0 or (excess < 0.0 and multiplier == 0.0):
             break
         if excess > 0.0:
@@ -101,13 +105,6 @@ def solve_step(model: StepModel, damping: float, multiplier: float) -> TangentSt
                 break
         multiplier = _next_multiplier(low, high, model.max_multiplier)
     return step
-
-
-def _step(model: StepModel, p: Floats, multiplier: float, excess: float) -> TangentStep:
-    slope = model.gradient + multiplier * model.slope
-    bend = model.hessian @ p + multiplier * (model.curvature @ p)
-    predicted = -float(slope @ p + 0.5 * p @ bend)
-    return TangentStep(p, multiplier, predicted, excess <= 1e-9)
 
 
 def _next_multiplier(
@@ -128,7 +125,7 @@ def _damped_minimizer(model: StepModel, damping: float, multiplier: float) -> Fl
     scale = 1.0 + float(np.trace(matrix)) / len(matrix)
     matrix += model.hessian
     matrix[np.diag_indices(len(matrix))] += damping * scale
-    with small_problem_threads(0):  # two threads were 80 times slower on a busy machine
+    with small_problem_threads(0):  # two threads were up to 80 times slower on a busy machine
         try:
             factor = scipy.linalg.cho_factor(
                 matrix, lower=True, overwrite_a=True, check_finite=False

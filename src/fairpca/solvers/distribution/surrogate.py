@@ -1,8 +1,8 @@
-"""A cheap stand-in for MMD² on many rows: random Fourier features (Rahimi & Recht 2007).
+"""A cheap surrogate of MMD² on many rows: random Fourier features (Rahimi & Recht 2007).
 
 k(a, b) ≈ (1/D) Σ_l cos(ω_lᵀ(a − b)/σ) turns h into a sum of squares of D weighted sums of cosines
-and sines, so that value, gradient and curvature cost O(nD) instead of O(n²). Its error is a few per
-cent of h with 1,024 features: good enough to lead a search and to shape its steps, never to report.
+and sines, so that value, gradient and curvature cost O(nD) instead of O(n²). With 1,024 features
+its error is a few percent of h: good enough to guide a search and its steps, never to report.
 """
 
 from __future__ import annotations
@@ -15,29 +15,31 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm, qmc
 
-from fairpca.solvers.distribution.gradient import Curvature, KernelDiscrepancy, weighted_squares
+from fairpca.solvers.distribution.gradient import (
+    Curvature,
+    Discrepancy,
+    KernelDiscrepancy,
+    TotalDiscrepancy,
+    weighted_squares,
+)
 from fairpca.solvers.distribution.kernels import Gaussian, GaussianMixture, RadialKernel
+from fairpca.solvers.distribution.settings import SearchSettings
 from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.solvers.numerics.threads import map_parts
 from fairpca.summaries.base import Floats
 
-__all__ = ["FeatureDiscrepancy", "kernel_frequencies"]
+__all__ = ["FeatureDiscrepancy", "surrogate_of"]
 
 _BLOCK = 2048
+"""Rows whose cosines and sines a thread holds at once. Larger: more memory, fewer products."""
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureDiscrepancy:
     """MMD² with the kernel replaced by random features.
 
-    Parameters
-    ----------
-    X : ndarray of float32, shape (n_rows, n_features)
-    A : ndarray of float32, shape (n_rows, n_comparisons)
-    bandwidth : float
-        σ, units of X.
-    frequencies : ndarray of float32, shape (n_frequencies, k)
-        ω_l for σ = 1.
+    X (n_rows, n_features), signed weights A (n_rows, n_contrasts) and the frequencies ω_l for σ = 1
+    (n_frequencies, k) are float32; the bandwidth σ is in units of X.
     """
 
     X: NDArray[np.float32]
@@ -49,8 +51,8 @@ class FeatureDiscrepancy:
     def of(
         cls, exact: KernelDiscrepancy, k: int, rng: np.random.Generator, n_frequencies: int = 1024
     ) -> FeatureDiscrepancy:
-        """Return the stand-in for an exact discrepancy of k-dimensional projections."""
-        frequencies = kernel_frequencies(exact.kernel, k, n_frequencies, rng)
+        """Return the surrogate of an exact discrepancy of k-dimensional projections."""
+        frequencies = _frequencies(exact.kernel, k, n_frequencies, rng)
         return cls(
             exact.X.astype(np.float32),
             exact.A.astype(np.float32),
@@ -138,34 +140,13 @@ class FeatureDiscrepancy:
         return whole
 
 
-def kernel_frequencies(
+def _frequencies(
     kernel: RadialKernel, k: int, n_frequencies: int, rng: np.random.Generator
 ) -> Floats:
-    """Draw evenly spread frequencies from the spectrum of a kernel with σ = 1.
+    """Draw evenly spread frequencies, shape (n_frequencies, k), from a kernel's spectrum at σ = 1.
 
-    Parameters
-    ----------
-    kernel : RadialKernel
-    k : int
-        Dimension of the projections.
-    n_frequencies : int
-        D, best a power of two.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of shape (n_frequencies, k)
-
-    Raises
-    ------
-    ValueError
-        If the kernel is not made of Gaussians.
+    The kernel is Gaussian or a mixture of Gaussians; `n_frequencies` is a power of two.
     """
-    if not isinstance(kernel, Gaussian | GaussianMixture):
-        raise ValueError(
-            "only Gaussian kernels have random features with finite derivatives: set "
-            "approximation='none' for this kernel."
-        )
     uniform = qmc.Sobol(k + 1, rng=rng).random(n_frequencies)
     frequencies: Floats = norm.ppf(np.clip(uniform[:, :k], 1e-12, 1.0 - 1e-12))
     if isinstance(kernel, GaussianMixture):
@@ -183,3 +164,31 @@ def _combine(
     product = cos @ by_cos.reshape(D, C * width) + sin @ by_sin.reshape(D, C * width)
     combined: NDArray[Any] = np.einsum("ic,icw->iw", A, product.reshape(-1, C, width))
     return combined
+
+
+def surrogate_of(
+    exact: TotalDiscrepancy[KernelDiscrepancy],
+    k: int,
+    settings: SearchSettings,
+    rng: np.random.Generator,
+) -> TotalDiscrepancy[Discrepancy]:
+    """Return random features for Gaussian kernels, and a sample of the rows for other kernels."""
+    terms: list[Discrepancy] = []
+    for term in exact.terms:
+        if isinstance(term.kernel, Gaussian | GaussianMixture):
+            terms.append(FeatureDiscrepancy.of(term, k, rng, settings.n_frequencies))
+        else:
+            terms.append(_sampled(term, settings.exact_up_to, rng))
+    return TotalDiscrepancy(tuple(terms))
+
+
+def _sampled(term: KernelDiscrepancy, n_rows: int, rng: np.random.Generator) -> KernelDiscrepancy:
+    """Return the same on a sample of rows; the weights of each sign are scaled to their old sum."""
+    if len(term.X) <= n_rows:
+        return term
+    chosen = np.sort(rng.choice(len(term.X), size=n_rows, replace=False))
+    A = term.A[chosen]
+    positive, negative = np.maximum(A, 0.0), np.maximum(-A, 0.0)
+    whole = np.maximum(term.A, 0.0).sum(axis=0)
+    A = positive * (whole / positive.sum(axis=0)) - negative * (whole / negative.sum(axis=0))
+    return replace(term, X=term.X[chosen], A=A)

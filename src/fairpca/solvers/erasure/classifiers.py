@@ -23,24 +23,12 @@ _NEWTON_UP_TO = 300
 
 @dataclass(frozen=True, eq=False)
 class Concept:
-    """Groups to be told apart, on the rows that have a label.
-
-    Parameters
-    ----------
-    name : str
-        What to call it.
-    rows : ndarray of int, shape (n,)
-        The rows, of those of X.
-    codes : ndarray of int, shape (n,)
-        Each row's group, 0 … L − 1; each has a row.
-    shares : ndarray of shape (n,)
-        The rows' weights: 1/L in all for each group.
-    """
+    """Groups to be told apart, on the rows that have a label."""
 
     name: str
-    rows: NDArray[np.intp]
-    codes: NDArray[np.intp]
-    shares: Floats
+    rows: NDArray[np.intp]  # (n,): the rows, of those of X
+    codes: NDArray[np.intp]  # (n,): each row's group, 0 … L − 1; each has a row
+    shares: Floats  # (n,): the rows' weights, 1/L in all for each group
 
     @classmethod
     def of(

@@ -9,6 +9,7 @@ spaces.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,20 @@ from fairpca.solvers.numerics.graded import graded_basis
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["nullspace_projection"]
+__all__ = ["NullspaceCertificate", "nullspace_projection"]
 
 _ROUNDING = 1e-14
 """A share of the numbers subtracted in a column that is rounding error of a projection."""
 
 _RANK = 1e-6
 """Coefficients below this share of a classifier's largest are its tolerance."""
+
+
+@dataclass(frozen=True, eq=False)
+class NullspaceCertificate:
+    """What linear classifiers read before each removal and after the last."""
+
+    history: Floats  # balanced accuracies, (n_removals + 1, n_concepts)
 
 
 def nullspace_projection(
@@ -36,33 +44,15 @@ def nullspace_projection(
     n_iterations: int,
     tol: float,
     weight: float = 1.0,
-) -> SolverResult[Any]:
-    """Return the directions that classifiers of the groups read, one after another.
+) -> SolverResult[NullspaceCertificate]:
+    """Return the directions that classifiers of the groups use, one after another.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Centred rows.
-    concepts : sequence of Concept
-        What the classifiers tell apart; those above chance are removed together in each step.
-    make_reader : callable
-        Returns an unfitted classifier for a concept; fitted, it has ``coef_``.
-    spread : ndarray of shape (d,)
-        Standard deviations of the columns, which they are divided by for the classifiers.
-    n_iterations : int
-        Most steps.
-    tol : float
-        How far above chance a balanced accuracy still counts as chance.
-    weight : float
-        Sum of the sample weights that a classifier is given.
-
-    Returns
-    -------
-    SolverResult
-        `components`: U, orthonormal rows; `objective`: the largest excess over chance of the last
-        classifiers, on the rows they were trained on. `n_iter` counts removals. Certificate:
-        ``history``, balanced accuracies before each removal and after the last, shape
-        (n_iter + 1, n_concepts).
+    `concepts` are what the classifiers tell apart; those above chance by more than `tol` are
+    removed together, in at most `n_iterations` steps. `make_reader` returns an unfitted classifier
+    for a concept; fitted, it has ``coef_``. X holds centered rows, shape (n, d); its columns are
+    divided by `spread` for the classifiers, whose sample weights sum to `weight`. The objective is
+    the largest excess over chance of the last classifiers, on the rows they were trained on;
+    `n_iter` counts removals.
     """
     scale = np.where(spread > 0, spread, np.inf)  # constant columns have nothing to be read
     removed = np.zeros((0, X.shape[1]))
@@ -105,5 +95,5 @@ def nullspace_projection(
         len(history) - 1,
         converged,
         reason,
-        {"history": np.array(history)},
+        NullspaceCertificate(np.array(history)),
     )

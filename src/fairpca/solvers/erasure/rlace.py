@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -33,12 +32,22 @@ from fairpca.solvers.numerics.quasi_newton import minimize_on_stiefel
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["adversarial_erasure"]
+__all__ = ["AdversarialCertificate", "adversarial_erasure"]
 
 _FIRST_PENALTY = 1.0
 _PENALTY_FACTOR = 0.1
 _STEP_GROWTH = 4.0
 _PROVED = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class AdversarialCertificate:
+    """How much better the subspace could be at most, and how the classifiers fared."""
+
+    optimality_gap: float  # loss of guessing − g(UᵀU): no subspace could add more
+    relaxation_gap: float  # g at the end of the ascent over the Fantope less g at its rounding
+    accuracies: Floats  # (n_concepts,): balanced accuracies on what is left
+    history: Floats  # (n_evaluations, 3): penalty, g and tr(R − R²)
 
 
 @dataclass(eq=False)
@@ -113,36 +122,14 @@ def adversarial_erasure(
     penalty: float,
     max_iter: int,
     tol: float,
-) -> SolverResult[Any]:
-    """Return the subspace of given dimension whose removal leaves linear readers the least.
+) -> SolverResult[AdversarialCertificate]:
+    """Return the subspace of given dimension whose removal leaves linear classifiers the least.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Centred rows.
-    concepts : sequence of Concept
-        What is read; losses add up.
-    differences : ndarray of shape (r, d)
-        Orthonormal rows spanning the groups' mean differences.
-    rank : int or None
-        m; None or more than r is r: any further direction is worth nothing to the readers.
-    scale : float
-        Root of the mean variance of a column.
-    penalty : float
-        λ, where X is divided by `scale`.
-    max_iter : int
-        Most steps at each penalty.
-    tol : float
-        Norm of the gradient at which the last stage ends.
-
-    Returns
-    -------
-    SolverResult
-        `components`: U, orthonormal rows; `objective`: g(UᵀU). Certificates: ``optimality_gap``,
-        loss of guessing − g(UᵀU), an upper bound on what any subspace could add;
-        ``relaxation_gap``, g at the end of the ascent over the Fantope less g at its rounding;
-        ``accuracies`` of the readers of what is left; ``history``, penalty, g and tr(R − R²) of
-        every evaluation, shape (n_iter, 3).
+    X holds centered rows, (n, d); the losses of the concepts add up. `differences` holds
+    orthonormal rows spanning the groups' mean differences: `rank` None or more than their number is
+    their number, for any further direction is worth nothing. `penalty` is λ, where X is divided by
+    `scale`, the root of the mean variance of a column. Each penalty takes at most `max_iter` steps,
+    and the last stage ends at a gradient norm of `tol`. The objective is g(UᵀU).
     """
     game = _Game(X / (scale if scale > 0 else 1.0), concepts, penalty)
     m = len(differences) if rank is None else min(rank, len(differences))
@@ -182,21 +169,16 @@ def _ascend(game: _Game, m: int, max_iter: int, tol: float) -> tuple[Floats, flo
 
 def _result(
     game: _Game, U: Floats, value: float, relaxation_gap: float, reason: str, *, converged: bool
-) -> SolverResult[Any]:
+) -> SolverResult[AdversarialCertificate]:
     gap = max(game.guessing - value, 0.0)
     if gap <= _PROVED * game.guessing:
         reason = "no linear reader does better than guessing, which proves the optimum"
-    accuracies = np.array(game.accuracies(U))
+    accuracies = np.array(game.accuracies(U))  # plays once more
     return SolverResult(
         np.ascontiguousarray(U.T),
         value,
         len(game.history),
         converged,
         reason,
-        {
-            "optimality_gap": gap,
-            "relaxation_gap": relaxation_gap,
-            "accuracies": accuracies,
-            "history": np.array(game.history),
-        },
+        AdversarialCertificate(gap, relaxation_gap, accuracies, np.array(game.history)),
     )

@@ -1,104 +1,95 @@
-"""Mean and covariance matching as a semidefinite programme, by splitting (Olfat & Aswani 2019).
+"""Mean and covariance matching as a semidefinite program, by splitting (Olfat & Aswani 2019).
 
-maximise ⟨C, P⟩ − μ Σ ‖A^{1/2}P‖₂²   over 0 ⪯ P ⪯ I, tr P = k, ⟨P, ffᵀ⟩ ≤ δ²,
+maximize ⟨C, P⟩ − μ Σ ‖A^{1/2}P‖₂²   over 0 ⪯ P ⪯ I, tr P = k, ⟨P, ffᵀ⟩ ≤ δ²,
 
-where for every comparison of groups f is the mean difference and A runs over φ₊I + Q and φ₋I − Q, Q
-the covariance difference. The two A of a comparison add up to a multiple of the identity, so that
+where for every contrast of groups f is the mean difference and A runs over φ₊I + Q and φ₋I − Q, Q
+the covariance difference. The two A of a contrast add up to a multiple of the identity, so that
 in the alternating direction method of multipliers the step in P is a projection onto the Fantope:
 an iteration costs a few eigendecompositions of p × p matrices, where an interior-point method
-factorises a system of p² unknowns. Every iterate gives a feasible P, and by weak duality a bound.
+factorizes a system of p² unknowns. Every iterate gives a feasible P, and by weak duality a bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.optimize
 
-from fairpca.solvers.moments.matching_program import MatchingProgramme, ProgrammeResult
+from fairpca.solvers.moments.matching_program import MatchingProgram, ProgramResult
 from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.solvers.numerics.fantope import nearest_fantope_point
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["matching_components", "solve_by_splitting"]
+__all__ = ["MatchingCertificate", "matching_components", "solve_by_splitting"]
 
 RELAXATION = 1.6
+"""Over-relaxation of the splitting, in (0, 2)."""
 CHECK_EVERY = 10
+"""Iterations between two computations of the duality gap."""
 BALANCE_UNTIL = 1000
-"""The step follows the residuals up to here; then it stays, which convergence needs."""
+"""Iteration up to which the step follows the residuals; convergence needs a step that then
+stays."""
 COPY = 10.0
-"""How much more than the A the copy Z weighs: what converges fastest on the data at hand."""
+"""Weight of the copy Z, relative to that of the A: what converges fastest on the data at hand."""
 LARGEST_RATIO = 2.0
-"""Of the two residuals, before the step is changed."""
+"""Ratio of the two residuals above which the step is changed."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatchingCertificate:
+    """How far P may be from the optimum, and how close it is to a projection."""
+
+    duality_gap: float  # bound less objective of P, as a share of the program's scale
+    eigenvalues: Floats  # (p,): of P, descending, in [0, 1]
 
 
 def matching_components(
-    programme: MatchingProgramme,
+    program: MatchingProgram,
     unfair: Floats,
-    solve: Callable[[MatchingProgramme], ProgrammeResult],
+    solve: Callable[[MatchingProgram], ProgramResult],
     *,
     tol: float,
-) -> SolverResult[Any]:
-    """Return the k leading eigenvectors of the programme's optimal P.
+) -> SolverResult[MatchingCertificate]:
+    """Return the k leading eigenvectors of the program's optimal P; the objective is that of P.
 
-    Parameters
-    ----------
-    programme : MatchingProgramme
-    unfair : ndarray of shape (m, p)
-        Orthonormal rows spanning the mean differences, which are left out where δ = 0.
-    solve : callable
-        Solves the programme.
-    tol : float
-        Duality gap that counts as converged, as a share of `programme.scale`.
-
-    Returns
-    -------
-    SolverResult
-        `objective` is that of P. Certificates: ``duality_gap``, as `tol`, and ``eigenvalues`` of P,
-        descending.
+    `unfair` holds orthonormal rows spanning the mean differences, which are left out where δ = 0;
+    `solve` solves the program. A duality gap of `tol`, as a share of `program.scale`, counts as
+    converged.
     """
-    basis = np.eye(len(programme.objective))
-    if programme.delta == 0:
-        programme, basis = programme.without(unfair)
-    programme, unit = programme.rescaled()
-    found = solve(programme)
+    basis = np.eye(len(program.objective))
+    if program.delta == 0:
+        program, basis = program.without(unfair)
+    program, unit = program.rescaled()
+    found = solve(program)
     shares, vectors = np.linalg.eigh(found.P)
-    components = (basis @ vectors[:, ::-1][:, : programme.k]).T
-    gap = max(found.bound - found.value, 0.0) / programme.scale
+    components = (basis @ vectors[:, ::-1][:, : program.k]).T
+    gap = max(found.bound - found.value, 0.0) / program.scale
     return SolverResult(
         components=components,
         objective=found.value * unit,
         n_iter=found.n_iter,
         converged=gap <= tol,
         reason=found.reason,
-        certificate={"duality_gap": gap, "eigenvalues": np.clip(shares[::-1], 0.0, 1.0)},
+        certificate=MatchingCertificate(gap, np.clip(shares[::-1], 0.0, 1.0)),
     )
 
 
-def solve_by_splitting(
-    programme: MatchingProgramme, *, max_iter: int, tol: float
-) -> ProgrammeResult:
-    """Solve the programme by the alternating direction method of multipliers.
+def solve_by_splitting(program: MatchingProgram, *, max_iter: int, tol: float) -> ProgramResult:
+    """Solve the program by the alternating direction method of multipliers.
 
-    Parameters
-    ----------
-    programme : MatchingProgramme
-    max_iter : int
-        Iterations at most.
-    tol : float
-        Ends when bound − value ≤ tol · `programme.scale`.
+    It ends when bound − value ≤ tol · `program.scale`, or after `max_iter` iterations.
     """
-    p = len(programme.objective)
-    if programme.k >= p:
-        roots, joint, _ = programme.roots()
-        value = programme.value(np.eye(p), roots, joint)
-        return ProgrammeResult(np.eye(p), value, value)
+    p = len(program.objective)
+    if program.k >= p:
+        roots, joint, _ = program.roots()
+        value = program.value(np.eye(p), roots, joint)
+        return ProgramResult(np.eye(p), value, value)
     with small_problem_threads(p):
-        splitting = _Splitting(programme)
-        target = tol * programme.scale
+        splitting = _Splitting(program)
+        target = tol * program.scale
         for iteration in range(1, max_iter + 1):
             check = iteration % CHECK_EVERY == 0 or iteration == max_iter
             splitting.step(measure=check)
@@ -108,25 +99,25 @@ def solve_by_splitting(
                 splitting.balance()
     met = splitting.bound - splitting.value <= target
     reason = "the duality gap is within tol" if met else f"max_iter={max_iter} was reached"
-    return ProgrammeResult(splitting.best, splitting.value, splitting.bound, iteration, reason)
+    return ProgramResult(splitting.best, splitting.value, splitting.bound, iteration, reason)
 
 
 class _Splitting:
     """Iterates: P in the Fantope, Y = A^{1/2}P for every A, Z = P in the half-spaces."""
 
-    def __init__(self, programme: MatchingProgramme) -> None:
-        self.problem = programme
-        C, k = programme.objective, programme.k
-        self.roots, self.joint, a = programme.roots()
-        self.weight = COPY * (a or 1.0) if len(programme.means) or not a else 0.0  # of Z = P
+    def __init__(self, program: MatchingProgram) -> None:
+        self.problem = program
+        C, k = program.objective, program.k
+        self.roots, self.joint, a = program.roots()
+        self.weight = COPY * (a or 1.0) if len(program.means) or not a else 0.0  # of Z = P
         self.isotropy = a + self.weight
-        self.rho = abs(programme.scale) / k / self.isotropy
-        self.fair = programme.fair_projection()
+        self.rho = abs(program.scale) / k / self.isotropy
+        self.fair = program.fair_projection()
         self.P, self.Z = self.fair, self.fair
         self.Y = [R @ self.P for R in self.roots]
         self.U = [np.zeros_like(C) for _ in self.roots]
         self.nuclear = [0.0] * len(self.joint)
-        self.multipliers = np.zeros(len(programme.means))
+        self.multipliers = np.zeros(len(program.means))
         self.UZ = np.zeros_like(C)
         self.best, self.value, self.bound = self.fair, -np.inf, np.inf
         self.residuals = (0.0, 0.0)

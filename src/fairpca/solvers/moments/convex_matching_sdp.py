@@ -1,4 +1,4 @@
-"""The programme of `convex_matching` through a modelling library, for reference on small data.
+"""The program of `convex_matching` through a modelling library, for reference on small data.
 
 Every ‖A^{1/2}P‖₂² ≤ t is written as [[tI, P A^{1/2}], [A^{1/2}P, I]] ⪰ 0 (Olfat & Aswani 2019; Lee
 et al. 2022, Eq. (14)). What comes back is made feasible, and judged by the duality gap of its own
@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpca.solvers.moments.matching_program import MatchingProgramme, ProgrammeResult
+from fairpca.solvers.moments.matching_program import MatchingProgram, ProgramResult
 from fairpca.solvers.numerics.fantope import nearest_fantope_point
-from fairpca.solvers.numerics.modelling import import_cvxpy, solve_programme
+from fairpca.solvers.numerics.modeling import import_cvxpy, solve_program
 
 __all__ = ["solve_by_modelling"]
 
 
-def solve_by_modelling(programme: MatchingProgramme) -> ProgrammeResult:
-    """Solve the programme with cvxpy.
+def solve_by_modelling(program: MatchingProgram) -> ProgramResult:
+    """Solve the program with cvxpy.
 
     Raises
     ------
@@ -27,8 +27,8 @@ def solve_by_modelling(programme: MatchingProgramme) -> ProgrammeResult:
         If no solver returns an answer.
     """
     cp = import_cvxpy()
-    p, scale = len(programme.objective), programme.scale
-    roots, joint, _ = programme.roots()
+    p, scale = len(program.objective), program.scale
+    roots, joint, _ = program.roots()
     P = cp.Variable((p, p), symmetric=True)
     bounds = [cp.Variable() for _ in joint]
     shared = {i: t for group, t in zip(joint, bounds, strict=True) for i in group}
@@ -36,23 +36,23 @@ def solve_by_modelling(programme: MatchingProgramme) -> ProgrammeResult:
         cp.bmat([[shared[i] * np.eye(p), P @ R], [R @ P, np.eye(p)]]) for i, R in enumerate(roots)
     ]
     inequalities = [block >> 0 for block in blocks]
-    half_spaces = [f @ P @ f <= programme.delta**2 for f in programme.means]
-    constraints = [P >> 0, np.eye(p) - P >> 0, cp.trace(P) == programme.k]
-    objective = cp.trace(programme.objective @ P) - programme.mu * sum(bounds)
+    half_spaces = [f @ P @ f <= program.delta**2 for f in program.means]
+    constraints = [P >> 0, np.eye(p) - P >> 0, cp.trace(P) == program.k]
+    objective = cp.trace(program.objective @ P) - program.mu * sum(bounds)
     problem = cp.Problem(
         cp.Maximize(objective / scale), [*constraints, *inequalities, *half_spaces]
     )
-    status = solve_programme(problem, P)
+    status = solve_program(problem, P)
     multipliers = [-2 * scale * np.asarray(c.dual_value)[p:, :p] for c in inequalities]
     nuclear = [sum(float(np.linalg.norm(multipliers[i], "nuc")) for i in group) for group in joint]
     nu = np.array([max(float(np.squeeze(c.dual_value)), 0.0) for c in half_spaces]) * scale
-    feasible = programme.made_feasible(
-        nearest_fantope_point(np.asarray(P.value), programme.k), programme.fair_projection()
+    feasible = program.made_feasible(
+        nearest_fantope_point(np.asarray(P.value), program.k), program.fair_projection()
     )
-    return ProgrammeResult(
+    return ProgramResult(
         feasible,
-        programme.value(feasible, roots, joint),
-        programme.bound(roots, multipliers, nuclear, nu),
+        program.value(feasible, roots, joint),
+        program.bound(roots, multipliers, nuclear, nu),
         0,
         f"the solver says {status}",
     )

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairpca.solvers.moments.moment_matching import rank_floor, unfair_subspace
+from fairpca.solvers.moments.moment_matching import unfair_subspace
+from fairpca.solvers.numerics.graded import rank_floor
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.contrasts import Contrast
 
@@ -20,14 +21,10 @@ __all__ = ["covariance_differences", "most_differing_subspace"]
 def covariance_differences(
     summary: GroupSummary, contrasts: Sequence[Contrast], *, ddof: int
 ) -> tuple[Floats, Floats]:
-    """Return Q = Σ₁ − Σ₀ of every comparison, and the size of what was subtracted.
+    """Return Q = Σ₁ − Σ₀ of every contrast, about the groups' own means, and their sizes.
 
-    Returns
-    -------
-    differences : ndarray of shape (n_contrasts, n_features, n_features)
-        About the groups' own means.
-    sizes : ndarray of shape (n_contrasts,)
-        The larger of the two traces.
+    A size is the larger trace of the two. Shapes (n_contrasts, n_features, n_features) and
+    (n_contrasts,).
     """
     differences, sizes = [], []
     for contrast in contrasts:
@@ -43,25 +40,12 @@ def covariance_differences(
 def most_differing_subspace(
     summary: GroupSummary, contrasts: Sequence[Contrast], n_kept: int, n_directions: int
 ) -> Floats:
-    """Return orthonormal rows spanning all but the `n_kept` directions that differ least.
+    """Return orthonormal rows spanning all but the `n_kept` of `n_directions` that differ least.
 
-    Parameters
-    ----------
-    summary : GroupSummary
-        The data's moments, one scatter matrix per cell.
-    contrasts : sequence of Contrast
-        The comparisons. With several, a direction v differs by (Σ ‖Qv‖²)^{1/2}; with one, these are
-        the eigenvalues' magnitudes.
-    n_kept : int
-        l, directions to keep. Among directions that do not differ at all, those of most variance.
-    n_directions : int
-        How many directions there are: n_features, or more where the summary's coordinates leave out
-        directions in which the data do not vary.
-
-    Returns
-    -------
-    ndarray of shape (n_removed, n_features)
-        The mean differences first.
+    A direction v differs by (Σ ‖Qv‖²)^{1/2}: with one contrast these are the eigenvalues'
+    magnitudes. Among directions that do not differ at all, those of most variance are kept. The
+    mean differences come first. `n_directions` is n_features, or more where the summary's
+    coordinates leave out directions in which the data do not vary.
     """
     means = unfair_subspace(summary, contrasts)
     n_removed = n_directions - len(means) - n_kept

@@ -1,59 +1,45 @@
 """Fair kernel PCA: the most variance in feature space where group means agree (Kleindessner 2023).
 
-The authors solve the generalised eigenproblem (RᵀKKR, RᵀKR), R a basis of the null space of eᵀK for
-the signed weights e of a comparison: n³ for R alone. In feature space the constraint removes one
+The authors solve the generalized eigenproblem (RᵀKKR, RᵀKR), R a basis of the null space of eᵀK for
+the signed weights e of a contrast: n³ for R alone. In feature space the constraint removes one
 direction Φᵀe, so the Gram matrix of what is left is a rank-one change of K,
 
     K' = K − K e (eᵀK e)⁻¹ eᵀK,
 
-and its leading eigenvectors need products with K only. With several comparisons e is a matrix E.
+and its leading eigenvectors need products with K only. With several contrasts e is a matrix E.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
+from fairpca.solvers.numerics.constrained import ConstrainedCertificate
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, GroupSummary, Mask
 from fairpca.summaries.contrasts import Contrast
+from fairpca.summaries.coordinates import DENSE_UP_TO
 
 __all__ = ["KernelComponents", "kernel_components", "landmark_components", "landmark_features"]
 
-_LANCZOS_FROM = 500
 _ROUNDING = 64 * np.finfo(np.float64).eps
 """Of a squared mean difference, as a share of the squares that it is a difference of."""
 
 
 @dataclass(frozen=True, eq=False)
 class KernelComponents:
-    """Functions of x: Σ_i k(x, x_i) coefficients_i − offset.
+    """Functions of x: Σ_i k(x, x_i) coefficients_i − offset."""
 
-    Parameters
-    ----------
-    coefficients : ndarray of shape (n_points, k)
-        One column per component, of unit norm in feature space.
-    offset : ndarray of shape (k,)
-        Value at the mean; zero without centring.
-    variances : ndarray of shape (k,)
-        Along the components, descending, n − 1 in the denominator.
-    total : float
-        Variance in feature space before the constraint.
-    mean_difference : float
-        Largest distance of two compared means, as a share of the components' standard deviation.
-    converged : bool
-        Whether eigenvectors were all found.
-    """
-
-    coefficients: Floats
-    offset: Floats
-    variances: Floats
-    total: float
+    coefficients: Floats  # (n_points, k): columns of unit norm in feature space
+    offset: Floats  # (k,): value at the mean; zero without centering
+    variances: Floats  # (k,): along the components, descending, n − 1 in the denominator
+    total: float  # variance in feature space before the constraint
     mean_difference: float
-    converged: bool
+    """Largest distance of two contrasted means, as a share of the components' standard
+    deviation."""
+    converged: bool  # whether all eigenvectors were found
 
 
 class _DeflatedKernel:
@@ -66,7 +52,7 @@ class _DeflatedKernel:
         self.image = shares @ K if center else np.zeros(len(K))
         self.B, self.signs = np.zeros((len(K), 0)), np.zeros(0)
         if features is None:
-            images, sizes = self._centred(E), np.abs(np.diag(K))
+            images, sizes = self._centered(E), np.abs(np.diag(K))
             inner = E.T @ images
         else:
             near = features - features.mean(axis=0)
@@ -78,8 +64,8 @@ class _DeflatedKernel:
         self.root = vectors[:, real] / np.sqrt(np.abs(values[real]))
         self.B, self.signs = images @ self.root, np.sign(values[real])
 
-    def _centred(self, V: Floats) -> Floats:
-        """Return the product of the centred kernel, less what was removed so far, with V."""
+    def _centered(self, V: Floats) -> Floats:
+        """Return the product of the centered kernel, less what was removed so far, with V."""
         if not self.center:
             product: Floats = self.K @ V
             return product - self._removed(V)
@@ -105,7 +91,7 @@ class _DeflatedKernel:
     def matmat(self, V: Floats) -> Floats:
         """See `SymmetricForm`."""
         d = np.sqrt(self.shares)[:, None]
-        return d * self._centred(d * V)
+        return d * self._centered(d * V)
 
     def dense(self) -> Floats:
         """See `SymmetricForm`."""
@@ -139,27 +125,15 @@ def kernel_components(
     features: Floats | None = None,
     rng: np.random.Generator | None = None,
 ) -> KernelComponents:
-    """Return fair kernel principal components of rows whose kernel matrix is held.
+    """Return fair kernel principal components of rows whose kernel matrix K is held.
 
-    Time O(n²) for each of some ten products a component (O(n³) for many components), memory K.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Kernel matrix, positive semi-definite.
-    E : ndarray of shape (n, r)
-        Signed weights of each comparison, Φᵀe the mean difference: columns add up to 0.
-    n_components : int, float or None
-        As in `constrained_components`; None stops where variance is rounding.
-    weights : ndarray of shape (n,), optional
-        Positive weights of the rows.
-    center : bool
-        Whether variance is about the mean, or about the origin of feature space.
-    features : ndarray of shape (n, d), optional
-        Rows whose products are K, where there are: with rows far from the origin their mean
-        differences have more digits than those of K.
-    rng : numpy.random.Generator, optional
-        For Lanczos start vectors.
+    K is positive semi-definite; E, shape (n, r), holds signed weights whose columns add up to 0, so
+    that Φᵀe is the mean difference of a contrast. `weights` are the rows', positive. With `center`
+    variance is about the mean, else about the origin of feature space. `features` are rows whose
+    products are K, where there are such: far from the origin their mean differences have more
+    digits than those of K. `n_components` is as in `constrained_components`; None stops where
+    variance is rounding. Time O(n²) for each of some ten products a component, O(n³) for many
+    components.
     """
     n = len(K)
     shares = np.full(n, 1 / n) if weights is None else weights / weights.sum()
@@ -169,7 +143,7 @@ def kernel_components(
         form,
         n_components,
         np.zeros((0, n)),
-        method="lanczos" if few and n > _LANCZOS_FROM else "dense",
+        method="lanczos" if few and n > DENSE_UP_TO else "dense",
         max_components=n - form.B.shape[1],
         rng=rng,
     )
@@ -187,16 +161,9 @@ def kernel_components(
 
 
 def landmark_features(K_landmarks: Floats) -> Floats:
-    """Return B with ψ(x) = k(x, landmarks) B orthonormal coordinates of the landmarks' span.
+    """Return B, (m, rank), with ψ(x) = k(x, landmarks) B orthonormal coordinates of their span.
 
-    Parameters
-    ----------
-    K_landmarks : ndarray of shape (m, m)
-        Kernel matrix of the landmarks.
-
-    Returns
-    -------
-    ndarray of shape (m, rank)
+    `K_landmarks` is the kernel matrix of the m landmarks.
     """
     values, vectors = np.linalg.eigh(K_landmarks)
     real = values > len(values) * np.finfo(np.float64).eps * values[-1]
@@ -215,20 +182,9 @@ def landmark_components(
 ) -> KernelComponents:
     """Return fair kernel principal components in the span of landmarks (Nyström).
 
-    There the constraint holds exactly.
-
-    Parameters
-    ----------
-    moments : GroupSummary
-        Of the rows' features ψ.
-    contrasts : list of Contrast
-        Comparisons; none for plain kernel PCA.
-    B : ndarray of shape (m, rank)
-        See `landmark_features`.
-    n_components, center
-        As in `kernel_components`.
-    largest : float
-        Size of the kernel's values, whose rounding the result may have; 0 for none.
+    There the constraint holds exactly. `moments` are of the rows' features ψ, B is from
+    `landmark_features`, no contrasts give plain kernel PCA. `largest` is the size of the kernel's
+    values, whose rounding the result may have; 0 for none.
     """
     everything = moments.everything
     mean = moments.mean(everything)
@@ -251,9 +207,9 @@ def landmark_components(
     return _components(result, coefficients, offset, variances, form.trace(), violation, n)
 
 
-def _varied(result: SolverResult[Any], size: float) -> tuple[Floats, Mask]:
+def _varied(result: SolverResult[ConstrainedCertificate], size: float) -> tuple[Floats, Mask]:
     """Return the variances that are more than rounding of squares of that size, and which."""
-    variances = np.asarray(result.certificate["explained_variance"])
+    variances = result.certificate.explained_variance
     rounding = 4 * np.finfo(np.float64).eps * max(result.components.shape[1], 16) * size
     kept: Mask = variances > rounding
     return variances[kept], kept
@@ -266,7 +222,7 @@ def _relative(differences: Floats, variance: float) -> float:
 
 
 def _components(
-    result: SolverResult[Any],
+    result: SolverResult[ConstrainedCertificate],
     coefficients: Floats,
     offset: Floats,
     variances: Floats,

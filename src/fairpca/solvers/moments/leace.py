@@ -9,21 +9,31 @@ projection is the orthogonal one, which moves them further.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 
-from fairpca.solvers.moments.moment_matching import Method, constrained_components, rank_floor
-from fairpca.solvers.numerics.constrained import variance_rounding
+from fairpca.solvers.moments.moment_matching import constrained_components
+from fairpca.solvers.numerics.constrained import ConstrainedCertificate, variance_rounding
 from fairpca.solvers.numerics.eigen import dense_eigenpairs, orthonormalize
+from fairpca.solvers.numerics.graded import rank_floor
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, Mask, SymmetricForm
+from fairpca.summaries.coordinates import EigenMethod
 
-__all__ = ["erased_components", "least_squares_readers"]
+__all__ = ["ErasureCertificate", "erased_components", "least_squares_readers"]
 
 _WELL_POSED = 1e8
+
+
+@dataclass(frozen=True, eq=False)
+class ErasureCertificate(ConstrainedCertificate):
+    """What is known of erased components; `constraint_violation` is ‖AP Uᵀ‖₂."""
+
+    functionals: Floats  # (k, d): AP, whose products with x − μ are the coordinates of r(x)
+    readers: Floats  # (r, d): F, with F Uᵀ = I
+    change: float  # E‖r(x) − x‖², squared units of X
 
 
 def least_squares_readers(
@@ -33,25 +43,12 @@ def least_squares_readers(
     by_column: bool = True,
     constant: Mask | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return F and a basis of the directions along which the data vary.
+    """Return F, (r, d), and a basis of the directions along which the data vary, (p, d).
 
-    Parameters
-    ----------
-    covariance : SymmetricForm
-        Σ of all rows; of any rank.
-    unfair : ndarray of shape (r, d)
-        U, orthonormal rows in the range of Σ.
-    by_column : bool
-        Whether columns have units of their own; those of rotated rows do not.
-    constant : ndarray of bool, shape (d,), optional
-        Columns that vary by rounding only, and are not read.
-
-    Returns
-    -------
-    readers : ndarray of shape (r, d)
-        F, with F Uᵀ = I: the coordinates along U of which each row is relieved.
-    span : ndarray of shape (p, d)
-        Orthonormal rows; p is the rank of Σ to working precision.
+    The rows of `unfair`, U, lie in the range of Σ, which may have any rank. F Uᵀ = I: F gives the
+    coordinates along U of which each row is relieved. `by_column` says whether columns have units
+    of their own; those of rotated rows do not. Columns that are `constant` vary by rounding only,
+    and F leaves them out.
     """
     matrix = covariance.dense()
     spread = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
@@ -93,33 +90,16 @@ def erased_components(
     oblique: bool = True,
     by_column: bool = True,
     constant: Mask | None = None,
-    method: Method = "dense",
+    method: EigenMethod = "dense",
     max_components: int | None = None,
     rng: np.random.Generator | None = None,
-) -> SolverResult[Any]:
-    """Return the principal axes of the erased rows r(x).
+) -> SolverResult[ErasureCertificate]:
+    """Return the principal axes A of the erased rows r(x), by descending variance.
 
-    Parameters
-    ----------
-    covariance : SymmetricForm
-        Σ.
-    unfair : ndarray of shape (r, d)
-        U, orthonormal rows spanning the groups' mean differences.
-    n_components, method, max_components, rng
-        As in `constrained_components`.
-    oblique : bool
-        Whether to erase by the least change, or by the orthogonal projection.
-    by_column, constant
-        See `least_squares_readers`.
-
-    Returns
-    -------
-    SolverResult
-        `components`: A, orthonormal rows, the axes by descending variance; `objective`: the
-        variance kept, tr(A PΣPᵀ Aᵀ), P = I − UᵀF. Certificates: ``functionals`` AP, whose products
-        with x − μ are the coordinates of r(x), ``readers`` F, ``constraint_violation`` ‖AP Uᵀ‖₂,
-        ``change`` E‖r(x) − x‖², and those of `constrained_components`, ``variance_rounding`` of
-        each component.
+    `unfair` holds U, orthonormal rows spanning the groups' mean differences. With `oblique` the
+    least change erases them, else the orthogonal projection. `by_column` and `constant` are as in
+    `least_squares_readers`, the others as in `constrained_components`. The objective is the
+    variance kept, tr(A PΣPᵀ Aᵀ), P = I − UᵀF.
     """
     readers, span = unfair, None
     if oblique and len(unfair):
@@ -143,24 +123,21 @@ def erased_components(
         spread[:] = np.linalg.norm(spread) / np.sqrt(len(spread))
     # Σ_ij is rounded by a share of σ_i σ_j, however little of it is left once U is erased.
     rounding = variance_rounding(functionals.T, spread)
-    variances = np.asarray(result.certificate["explained_variance"])
+    variances = result.certificate.explained_variance
     if span is not None:  # what the data do not vary along is not read, as in any PCA
         varied = variances > rounding
         functionals[varied] = (functionals[varied] @ span.T) @ span
     functionals -= (functionals @ unfair.T) @ unfair
     variances = np.einsum("kd,dk->k", functionals, covariance.matmat(functionals.T))
     violation = float(np.linalg.norm(functionals @ unfair.T, 2)) if len(unfair) else 0.0
-    return replace(
-        result,
-        certificate={
-            **result.certificate,
-            "functionals": functionals,
-            "readers": readers,
-            "constraint_violation": violation,
-            "change": erased.change(),
-            "explained_variance": variances,
-            "variance_rounding": rounding,
-        },
+    return SolverResult(
+        components=result.components,
+        objective=result.objective,
+        converged=result.converged,
+        reason=result.reason,
+        certificate=ErasureCertificate(
+            violation, variances, rounding, functionals, readers, erased.change()
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""The data of the mean and covariance matching programme: its value, bounds and feasible points.
+"""The data of the mean and covariance matching program: its value, bounds and feasible points.
 
 See `fairpca.solvers.moments.convex_matching`, which solves it.
 """
@@ -15,43 +15,23 @@ import scipy.linalg
 from fairpca.data.matrix import power_of_two
 from fairpca.summaries.base import Floats
 
-__all__ = ["MatchingProgramme", "Penalty", "ProgrammeResult"]
+__all__ = ["MatchingProgram", "Penalty", "ProgramResult"]
 
 Penalty = Literal["sum", "max"]
 
 
 @dataclass(frozen=True, eq=False)
-class MatchingProgramme:
-    """The data of the programme.
+class MatchingProgram:
+    """The data of the program; a contrast has one mean difference and one covariance difference."""
 
-    Parameters
-    ----------
-    objective : ndarray of shape (p, p)
-        C, symmetric.
-    means : ndarray of shape (r, p)
-        f of each comparison.
-    covariances : ndarray of shape (r, p, p)
-        Q of each comparison.
-    k : int
-        Trace of P, 1 ≤ k < p.
-    delta : float
-        δ ≥ 0, units of f.
-    mu : float
-        μ ≥ 0.
-    penalty : {"sum", "max"}
-        Whether both A of a comparison count, or the one with the larger norm.
-    shifts : ndarray of shape (r, 2)
-        φ₊ and φ₋ of each comparison, such that all A are positive semi-definite.
-    """
-
-    objective: Floats
-    means: Floats
-    covariances: Floats
-    k: int
-    delta: float
-    mu: float
-    penalty: Penalty
-    shifts: Floats
+    objective: Floats  # (p, p): C, symmetric
+    means: Floats  # (r, p): f of each contrast
+    covariances: Floats  # (r, p, p): Q of each contrast
+    k: int  # trace of P, 1 ≤ k < p
+    delta: float  # δ ≥ 0, units of f
+    mu: float  # μ ≥ 0
+    penalty: Penalty  # whether both A of a contrast count, or the one with the larger norm
+    shifts: Floats  # (r, 2): φ₊ and φ₋ of each contrast, such that all A are positive semi-definite
 
     @classmethod
     def of(
@@ -64,8 +44,8 @@ class MatchingProgramme:
         delta: float,
         mu: float,
         penalty: Penalty = "sum",
-    ) -> MatchingProgramme:
-        """Return the programme with the shifts that go with the penalty.
+    ) -> MatchingProgram:
+        """Return the program with the shifts that go with the penalty.
 
         "sum": each as small as it may be, φ₊ = max(0, −λ_min(Q)) and φ₋ = max(0, λ_max(Q)).
         "max": φ₊ = φ₋ = ‖Q‖₂.
@@ -76,38 +56,30 @@ class MatchingProgramme:
             shifts = np.repeat(np.max(np.abs(values), axis=1)[:, None], 2, axis=1)
         return cls(objective, means, covariances, k, delta, mu, penalty, shifts)
 
-    def without(self, unfair: Floats) -> tuple[MatchingProgramme, Floats]:
-        """Return the programme in the complement of the mean differences, for δ = 0, and a basis.
+    def without(self, unfair: Floats) -> tuple[MatchingProgram, Floats]:
+        """Return the program in the complement of the mean differences, for δ = 0, and a basis.
 
-        Parameters
-        ----------
-        unfair : ndarray of shape (m, p)
-            Orthonormal rows spanning the mean differences.
-
-        Returns
-        -------
-        programme : MatchingProgramme
-        basis : ndarray of shape (p, p - m)
-            Orthonormal columns that its P is written in.
+        `unfair` holds orthonormal rows spanning the mean differences; the program's P is written in
+        the basis, shape (p, p − m).
         """
         basis = np.linalg.qr(unfair.T, mode="complete")[0][:, len(unfair) :]
-        programme = replace(
+        program = replace(
             self,
             objective=basis.T @ self.objective @ basis,
             means=np.zeros((0, basis.shape[1])),
             covariances=basis.T @ self.covariances @ basis,
         )
-        return programme, basis
+        return program, basis
 
-    def rescaled(self) -> tuple[MatchingProgramme, float]:
-        """Return the programme in units that make its numbers about 1, and the objective's unit.
+    def rescaled(self) -> tuple[MatchingProgram, float]:
+        """Return the program in units that make its numbers about 1, and the objective's unit.
 
         Units are powers of two: nothing is rounded.
         """
         lengths = (np.max(np.abs(self.means), initial=0.0), np.sqrt(np.max(self.shifts, initial=0)))
         length = power_of_two(float(max(lengths)))
         unit = power_of_two(float(np.max(np.abs(self.objective), initial=0.0)))
-        programme = replace(
+        program = replace(
             self,
             objective=self.objective / unit,
             means=self.means / length,
@@ -116,7 +88,7 @@ class MatchingProgramme:
             delta=self.delta / length,
             mu=self.mu / unit * length * length,
         )
-        return programme, unit
+        return program, unit
 
     @property
     def scale(self) -> float:
@@ -154,14 +126,8 @@ class MatchingProgramme:
         """Return an upper bound of the objective, for any multipliers Λ of A^{1/2}P and ν ≥ 0 of f.
 
         The conjugate of μ‖·‖₂² is ‖·‖_*²/(4μ): the bound is the largest
-        ⟨C − Σ A^{1/2}Λ − Σ ν ffᵀ, P⟩ in the Fantope, plus Σ ‖Λ‖_*²/(4μ) + Σ ν δ².
-
-        Parameters
-        ----------
-        roots, multipliers : sequence of ndarray of shape (p, p)
-        nuclear : sequence of float
-            ‖Λ‖_*, added up over those that share a norm.
-        nu : ndarray of shape (r,)
+        ⟨C − Σ A^{1/2}Λ − Σ ν ffᵀ, P⟩ in the Fantope, plus Σ ‖Λ‖_*²/(4μ) + Σ ν δ². `nuclear` holds
+        ‖Λ‖_*, added up over the Λ that share a norm.
         """
         linear = self.objective - (self.means.T * nu) @ self.means
         for root, multiplier in zip(roots, multipliers, strict=True):
@@ -191,23 +157,11 @@ class MatchingProgramme:
 
 
 @dataclass(frozen=True, eq=False)
-class ProgrammeResult:
-    """A feasible P and how far it is from the optimum.
-
-    Parameters
-    ----------
-    P : ndarray of shape (p, p)
-        Feasible.
-    value, bound : float
-        Objective at P, and an upper bound of all objectives.
-    n_iter : int
-        Iterations made.
-    reason : str
-        Why it ended.
-    """
+class ProgramResult:
+    """A feasible P and how far it is from the optimum."""
 
     P: Floats
-    value: float
-    bound: float
+    value: float  # objective at P
+    bound: float  # an upper bound of all objectives
     n_iter: int = 0
     reason: str = "direct solution"

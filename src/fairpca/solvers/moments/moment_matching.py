@@ -1,6 +1,6 @@
 """Null-it-out fair PCA: the most variance in the complement of an unfair subspace.
 
-maximise tr(V Σ Vᵀ) over V Vᵀ = I_k with V Uᵀ = 0, where the rows of U span the m leading
+maximize tr(V Σ Vᵀ) over V Vᵀ = I_k with V Uᵀ = 0, where the rows of U span the m leading
 eigenvectors of each second-moment difference S and each mean difference f (Lee et al. 2023,
 Eq. (1)–(2)). The solution is the top-k eigenvectors of (I − UᵀU) Σ (I − UᵀU).
 """
@@ -8,39 +8,32 @@ Eq. (1)–(2)). The solution is the top-k eigenvectors of (I − UᵀU) Σ (I �
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairpca.data.warn import warn_caller
-from fairpca.solvers.numerics.constrained import Constrained, variance_rounding
+from fairpca.solvers.numerics.constrained import (
+    Constrained,
+    ConstrainedCertificate,
+    variance_rounding,
+)
 from fairpca.solvers.numerics.eigen import (
     dense_eigenpairs,
     lanczos_eigenpairs,
     orthonormalize,
 )
-from fairpca.solvers.numerics.graded import graded_basis
+from fairpca.solvers.numerics.graded import Difference, rank_floor, span_of_directions
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, GroupSummary, SymmetricForm
 from fairpca.summaries.contrasts import Contrast
+from fairpca.summaries.coordinates import EigenMethod
 
 __all__ = [
-    "Difference",
-    "Method",
     "constrained_components",
     "difference_eigenvectors",
-    "rank_floor",
-    "span_of_directions",
     "unfair_subspace",
 ]
-
-Difference = Literal["second_moment", "covariance"]
-Method = Literal["dense", "lanczos"]
-
-_RANK_TOLERANCE = 1e-12
-_IN_SPAN = 1e-10
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def unfair_subspace(
@@ -50,33 +43,14 @@ def unfair_subspace(
     n_unfair: int | Sequence[int] = 0,
     match_mean: bool = True,
     difference: Difference = "second_moment",
-    method: Method = "dense",
+    method: EigenMethod = "dense",
     rng: np.random.Generator | None = None,
 ) -> Floats:
-    """Return orthonormal rows spanning every direction that tells groups apart.
+    """Return orthonormal rows spanning every direction that tells the groups of any contrast apart.
 
-    Parameters
-    ----------
-    summary : GroupSummary
-        The data's moments.
-    contrasts : sequence of Contrast
-        The comparisons; their directions are pooled.
-    n_unfair : int or sequence of int
-        m, eigenvectors of each second-moment difference to take, largest in magnitude; one number,
-        or one per contrast. Where the difference has lower rank, only what exists is taken.
-    match_mean : bool
-        Whether to take the mean differences.
-    difference : {"second_moment", "covariance"}
-        S = M₁ − M₀ about the common mean (Eq. (1)), or Σ₁ − Σ₀ about the groups' own means.
-    method : {"dense", "lanczos"}
-        How eigenvectors are found.
-    rng : numpy.random.Generator, optional
-        For Lanczos start vectors.
-
-    Returns
-    -------
-    ndarray of shape (rank, n_features)
-        No rows where the groups do not differ.
+    Taken are the `n_unfair` eigenvectors of each second-moment difference largest in magnitude (one
+    number, or one per contrast; where the difference has lower rank, only what exists), and with
+    `match_mean` the mean differences. `rng` draws Lanczos start vectors.
     """
     counts = [n_unfair] * len(contrasts) if isinstance(n_unfair, int) else list(n_unfair)
     rng = np.random.default_rng(0) if rng is None else rng
@@ -88,45 +62,20 @@ def unfair_subspace(
     return span_of_directions(summary, contrasts if match_mean else (), directions)
 
 
-def span_of_directions(
-    summary: GroupSummary, contrasts: Sequence[Contrast], directions: Sequence[Floats]
-) -> Floats:
-    """Return orthonormal rows spanning given directions and the contrasts' mean differences.
-
-    Parameters
-    ----------
-    summary : GroupSummary
-        The data's first moments.
-    contrasts : sequence of Contrast
-        The comparisons whose mean differences are taken; none to take none.
-    directions : sequence of ndarray of shape (n_features, m)
-        Unit columns.
-    """
-    basis = np.zeros((summary.n_features, 0))
-    if directions:
-        basis = graded_basis(np.concatenate(directions, axis=1), np.full(len(basis), _IN_SPAN))
-    if contrasts:
-        basis = graded_basis(*_mean_differences(summary, contrasts), basis)
-    return np.ascontiguousarray(basis.T)
-
-
-def rank_floor(d: int, dtype: Any = np.float64) -> float:
-    """Eigenvalues of a d × d difference below this share of the traces are rounding."""
-    return max(8 * float(np.finfo(dtype).eps) * d, _RANK_TOLERANCE)
-
-
 def constrained_components(
     covariance: SymmetricForm,
     n_components: int | float | None,
     unfair: Floats,
     *,
     strength: float = 1.0,
-    method: Method = "dense",
+    method: EigenMethod = "dense",
     max_components: int | None = None,
     by_column: bool = True,
     rng: np.random.Generator | None = None,
-) -> SolverResult[Any]:
-    """Return the leading eigenvectors of (I − αUᵀU) Σ (I − αUᵀU).
+) -> SolverResult[ConstrainedCertificate]:
+    """Return the leading eigenvectors of (I − αUᵀU) Σ (I − αUᵀU), by descending eigenvalue.
+
+    The objective is the variance kept, tr(V Σ Vᵀ).
 
     Parameters
     ----------
@@ -139,22 +88,12 @@ def constrained_components(
         U, orthonormal rows.
     strength : float
         α in [0, 1]; with 1 the components are exactly orthogonal to U.
-    method : {"dense", "lanczos"}
-        Decompose the matrix, or iterate with products only.
     max_components : int, optional
         How many directions there are.
     by_column : bool
         Whether columns have units of their own; those of rotated rows do not.
     rng : numpy.random.Generator, optional
         For Lanczos start vectors.
-
-    Returns
-    -------
-    SolverResult
-        Components by descending eigenvalue. `objective` is the variance kept, tr(V Σ Vᵀ).
-        Certificates: ``constraint_violation`` ‖UVᵀ‖₂ (strength 1), ``explained_variance`` (k,),
-        ``available_variance``, the trace of the constrained covariance, and ``variance_rounding``
-        (k,), what rounding of the covariance may add to each variance.
     """
     exact = strength == 1.0
     removed = unfair if strength > 0 else unfair[:0]
@@ -181,12 +120,7 @@ def constrained_components(
         objective=float(variances.sum()),
         converged=converged,
         reason="direct solution" if converged else "the Lanczos iteration ran out of steps",
-        certificate={
-            "constraint_violation": violation,
-            "explained_variance": variances,
-            "available_variance": problem.available,
-            "variance_rounding": rounding,
-        },
+        certificate=ConstrainedCertificate(violation, variances, rounding),
     )
 
 
@@ -195,7 +129,7 @@ def difference_eigenvectors(
     contrast: Contrast,
     m: int,
     difference: Difference,
-    method: Method,
+    method: EigenMethod,
     rng: np.random.Generator,
 ) -> Floats:
     """Return eigenvectors of M₁ − M₀ (or Σ₁ − Σ₀) by descending magnitude, (n_features, ≤ m).
@@ -228,21 +162,3 @@ def difference_eigenvectors(
     # What rounding alone puts into a difference of two equal matrices is not a direction.
     floor = rank_floor(summary.n_features) * max(inside.trace(), outside.trace())
     return vectors[:, np.abs(values) > floor]
-
-
-def _mean_differences(
-    summary: GroupSummary, contrasts: Sequence[Contrast]
-) -> tuple[Floats, Floats]:
-    """Return the mean differences, (n_features, n_contrasts), and what of each entry is rounding.
-
-    Rounding is a share of the numbers that were summed in the entry's own column: a column in small
-    units counts like any other. Of a column that varies by less than the last digits of its values
-    nothing is known.
-    """
-    differences = np.array([summary.mean(c.inside) - summary.mean(c.outside) for c in contrasts]).T
-    weight = summary.weights.sum()
-    variance = np.maximum(summary.within_diagonal(np.ones(len(summary.keys))), 0.0) / weight
-    size = np.sqrt(variance + (summary.means**2).max(axis=0))
-    differences[summary.constant_columns()] = 0.0
-    n = summary.count(summary.everything)
-    return differences, max(_RANK_TOLERANCE, n * _EPS) * size

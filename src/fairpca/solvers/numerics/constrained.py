@@ -14,41 +14,33 @@ import numpy as np
 
 from fairpca.solvers.numerics.eigen import dense_eigenpairs, lanczos_eigenpairs, orthonormalize
 from fairpca.summaries.base import Floats, SymmetricForm
+from fairpca.summaries.coordinates import FORMED_UP_TO
 
-__all__ = ["Constrained", "variance_rounding"]
+__all__ = ["Constrained", "ConstrainedCertificate", "variance_rounding"]
 
 _RESOLVED = 1e6
 """An eigenvalue this many times as large as its rounding is right to at least six digits."""
 
-_DENSE_UP_TO = 5000
+
+@dataclass(frozen=True, eq=False)
+class ConstrainedCertificate:
+    """How well components keep off the removed subspace U, and the variance each of them holds."""
+
+    constraint_violation: float  # ‖U Vᵀ‖₂; 0 where U is removed in part only
+    explained_variance: Floats  # (k,): along each component, squared units of X
+    variance_rounding: Floats  # (k,): what rounding of the covariance may add to each of them
 
 
 @dataclass(frozen=True, eq=False)
 class Constrained:
-    """The matrix (I − αUᵀU) Σ (I − αUᵀU), and what is known of its rounding.
+    """The matrix (I − αUᵀU) Σ (I − αUᵀU), and what is known of its rounding."""
 
-    Parameters
-    ----------
-    covariance : SymmetricForm
-        Σ.
-    removed : ndarray of shape (r, d)
-        U, orthonormal rows.
-    strength : float
-        α.
-    image : ndarray of shape (d, r)
-        Σ Uᵀ.
-    spread : ndarray of shape (d,)
-        Standard deviation of each coordinate: rounding of Σ_ij is a share of s_i s_j.
-    available : float
-        The matrix's trace.
-    """
-
-    covariance: SymmetricForm
-    removed: Floats
-    strength: float
-    image: Floats
-    spread: Floats
-    available: float
+    covariance: SymmetricForm  # Σ
+    removed: Floats  # (r, d): U, orthonormal rows
+    strength: float  # α
+    image: Floats  # (d, r): Σ Uᵀ
+    spread: Floats  # (d,): standard deviations; rounding of Σ_ij is a share of s_i s_j
+    available: float  # the matrix's trace
 
     @classmethod
     def of(
@@ -103,7 +95,7 @@ class Constrained:
             if count <= len(values) or k == limit or not converged:
                 break
             k = min(2 * k, limit)
-        if np.any(values[:count] <= _RESOLVED * self.rounding) and d <= _DENSE_UP_TO:
+        if np.any(values[:count] <= _RESOLVED * self.rounding) and d <= FORMED_UP_TO:
             return self.decompose(n_components, d - len(self._fixed()))[:, :limit], True
         return V[:, :count], converged
 

@@ -1,4 +1,4 @@
-"""Leading eigenpairs of a symmetric matrix or operator: dense, or by Lanczos iteration."""
+"""Leading eigenpairs of symmetric matrices and operators, and orthonormal bases."""
 
 from __future__ import annotations
 
@@ -13,20 +13,32 @@ from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator
 from threadpoolctl import ThreadpoolController
 
 from fairpca.summaries.base import Floats
+from fairpca.summaries.coordinates import FORMED_UP_TO
 
 __all__ = [
     "dense_eigenpairs",
     "lanczos_eigenpairs",
+    "leading_eigenpairs",
+    "mix",
     "off_span",
     "orthonormalize",
     "small_problem_threads",
 ]
 
 Which = Literal["largest", "magnitude"]
+"""Order eigenvalues by value, or by absolute value."""
 
-_SMALL = 300
-_FORM_UP_TO = 5000
+_ONE_THREAD_UP_TO = 300
+"""Rows up to which BLAS uses one thread: with more rows, several threads are faster."""
+_SUBSET_FROM, _LANCZOS_FROM = 30, 700
+"""Rows from which a few eigenpairs are cheaper by a subset driver, and by Lanczos iteration."""
 _EPS, _MOST_STEPS = float(np.finfo(np.float64).eps), 20
+
+
+def mix(weights: Floats, matrices: Floats) -> Floats:
+    """Return Σ_i weights_i matrices_i, shape (rows, columns)."""
+    combined: Floats = weights @ matrices.reshape(len(matrices), -1)
+    return combined.reshape(matrices.shape[1:])
 
 
 @functools.cache
@@ -35,13 +47,13 @@ def _controller() -> ThreadpoolController:
 
 
 _one_thread: list[None] = []
-"""As long as how deep limits to one thread are nested."""
+"""One entry for each nested limit to one thread."""
 
 
 @contextmanager
 def small_problem_threads(size: int) -> Iterator[None]:
     """Limit BLAS to one thread for small matrices, where more threads only wait for each other."""
-    if size > _SMALL or _one_thread:  # asking BLAS again takes longer than a small product
+    if size > _ONE_THREAD_UP_TO or _one_thread:  # asking BLAS again costs more than a product
         yield
         return
     _one_thread.append(None)
@@ -52,22 +64,43 @@ def small_problem_threads(size: int) -> Iterator[None]:
         _one_thread.pop()
 
 
-def dense_eigenpairs(matrix: Floats, k: int, which: Which = "largest") -> tuple[Floats, Floats]:
-    """Return the k leading eigenvalues, descending, and their vectors as columns.
+def leading_eigenpairs(
+    matrix: Floats, k: int, guess: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Return the k largest eigenvalues of a symmetric matrix, descending, and their vectors.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (d, d)
-        Symmetric; overwritten.
-    k : int
-        How many, 0 to d.
-    which : {"largest", "magnitude"}
-        Order by value, or by absolute value.
+    The columns of `guess` approximate leading vectors; their sum starts a Lanczos iteration.
     """
     d = len(matrix)
-    with small_problem_threads(d):
-        # The full decomposition even for few vectors: subset drivers have returned fewer than
-        # asked on nearly scalar matrices, and save little at these sizes.
+    k = min(k, d)
+    if d >= _LANCZOS_FROM and 4 * k < d:
+        rng = np.random.default_rng(0)
+        first = rng.standard_normal(d) / np.sqrt(d) * (1.0 if guess is None else 1e-3)
+        if guess is not None:
+            first = first + guess.sum(axis=1)
+        try:
+            values, vectors = eigsh(matrix, k=k, which="LA", v0=first, ncv=max(2 * k + 1, 24))
+            order = np.argsort(-values)
+            return values[order], vectors[:, order]
+        except ArpackError:
+            pass  # the dense way below always answers
+    if d >= _SUBSET_FROM and 3 * k < d:
+        values, vectors = scipy.linalg.eigh(
+            matrix, subset_by_index=(d - k, d - 1), driver="evr", check_finite=False
+        )
+        if len(values) == k:  # on nearly scalar matrices the driver finds fewer, without notice
+            return values[::-1], vectors[:, ::-1]
+    values, vectors = np.linalg.eigh(matrix)
+    return _leading(values, vectors, k)
+
+
+def dense_eigenpairs(matrix: Floats, k: int, which: Which = "largest") -> tuple[Floats, Floats]:
+    """Return the k leading eigenvalues, descending, and their vectors; overwrite the matrix.
+
+    All eigenpairs are computed even where few are asked for: subset drivers have returned fewer
+    than asked on nearly scalar matrices.
+    """
+    with small_problem_threads(len(matrix)):
         values, vectors = scipy.linalg.eigh(
             matrix, driver="evd", overwrite_a=True, check_finite=False
         )
@@ -82,47 +115,32 @@ def lanczos_eigenpairs(
     *,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats, bool]:
-    """Return k leading eigenpairs of an operator, and whether all converged.
+    """Return k leading eigenpairs, 1 ≤ k ≤ d, of an operator, and whether all converged.
 
-    Where the iteration cannot do it (k near d, or no convergence) and d is moderate, the matrix is
-    formed and decomposed.
-
-    Parameters
-    ----------
-    matmat : callable
-        Maps an ndarray of shape (d, j) to the product with it.
-    d, k : int
-        Size, and how many pairs, 1 <= k <= d.
-    which : {"largest", "magnitude"}
-        Order by value, or by absolute value.
-    rng : numpy.random.Generator
-        Draws the start vector.
+    `matmat` maps an array of shape (d, j) to the product with it; `rng` draws the start vector.
+    Where the iteration fails (k near d, or no convergence) and d is moderate, the matrix is formed
+    and decomposed.
     """
     start = rng.standard_normal(d)
     if not matmat(start[:, None]).any():  # ARPACK refuses the zero matrix
         return np.zeros(k), np.linalg.qr(rng.standard_normal((d, k)))[0], True
-    operator = LinearOperator(
-        (d, d),
-        matvec=lambda v: matmat(v.reshape(-1, 1)).reshape(-1),
-        matmat=matmat,
-        dtype=np.float64,
-    )
     values, vectors = np.zeros(0), np.zeros((d, 0))
     if k < d - 1:
+        operator = LinearOperator(
+            (d, d),
+            matvec=lambda v: matmat(v.reshape(-1, 1)).reshape(-1),
+            matmat=matmat,
+            dtype=np.float64,
+        )
+        order = "LA" if which == "largest" else "LM"
         subspace = min(d, max(2 * k + 20, 40))
         try:
-            values, vectors = eigsh(
-                operator,
-                k=k,
-                which="LA" if which == "largest" else "LM",
-                v0=start,
-                ncv=subspace,
-            )
+            values, vectors = eigsh(operator, k=k, which=order, v0=start, ncv=subspace)
         except ArpackNoConvergence as error:
             values, vectors = error.eigenvalues, error.eigenvectors
         except ArpackError:
             pass  # broke down, on an operator of little more than rounding
-    if len(values) < k and d <= _FORM_UP_TO:
+    if len(values) < k and d <= FORMED_UP_TO:
         return *dense_eigenpairs(matmat(np.eye(d)), k, which), True
     ascending = np.argsort(values)  # ARPACK's order is its own where it stopped early
     values, vectors = values[ascending], vectors[:, ascending]
@@ -132,7 +150,7 @@ def lanczos_eigenpairs(
 def orthonormalize(vectors: Floats, *, against: Floats | None = None) -> Floats:
     """Return an orthonormal basis of the columns, made orthogonal to the rows of `against`.
 
-    Projected and factorised twice, which leaves errors of the order of rounding
+    Projected and factorized twice, which leaves errors of the order of rounding
     ("twice is enough", Giraud, Langou & Rozložník 2005). Columns of which the rows leave nothing
     are replaced by random ones.
     """
@@ -151,10 +169,11 @@ def orthonormalize(vectors: Floats, *, against: Floats | None = None) -> Floats:
 
 
 def off_span(vectors: Floats, fixed: Floats) -> Floats:
-    """Return (I − UᵀU) V for an orthonormal V that is orthogonal to the rows U up to rounding.
+    """Return (I − UᵀU) V for orthonormal columns V, orthogonal to the rows U up to rounding.
 
-    It is repeated until each product of U and V is rounding of its own terms: a small entry of V
-    counts where columns of X are measured in large units. Each step gains the digits of a double.
+    The projection is repeated until each product of U and V is rounding of its own terms: small
+    entries of V matter where columns of X are measured in large units. Each step gains about 16
+    digits.
     """
     for _ in range(_MOST_STEPS):
         shadow = fixed @ vectors
@@ -164,7 +183,9 @@ def off_span(vectors: Floats, fixed: Floats) -> Floats:
     return vectors
 
 
-def _leading(values: Floats, vectors: Floats, k: int, which: Which) -> tuple[Floats, Floats]:
+def _leading(
+    values: Floats, vectors: Floats, k: int, which: Which = "largest"
+) -> tuple[Floats, Floats]:
     """Return the first k of pairs given in ascending order of value."""
     if which == "largest":  # a view: the vectors may be as large as the matrix
         return values[::-1][:k], vectors[:, ::-1][:, :k]

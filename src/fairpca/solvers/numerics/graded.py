@@ -8,34 +8,51 @@ against the vector's length.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Literal
+
 import numpy as np
 
-from fairpca.summaries.base import Floats
+from fairpca.summaries.base import Floats, GroupSummary
+from fairpca.summaries.contrasts import Contrast
 
-__all__ = ["graded_basis"]
+__all__ = ["Difference", "graded_basis", "rank_floor", "span_of_directions"]
+
+Difference = Literal["second_moment", "covariance"]
+"""M₁ − M₀ about the common mean, or Σ₁ − Σ₀ about the groups' own means."""
 
 _EPS = 4 * float(np.finfo(np.float64).eps)
+_RANK_TOLERANCE = 1e-12
+_IN_SPAN = 1e-10
+
+
+def span_of_directions(
+    summary: GroupSummary, contrasts: Sequence[Contrast], directions: Sequence[Floats]
+) -> Floats:
+    """Return orthonormal rows spanning directions and the contrasts' mean differences.
+
+    The directions are unit columns, each of shape (n_features, m).
+    """
+    basis = np.zeros((summary.n_features, 0))
+    if directions:
+        basis = graded_basis(np.concatenate(directions, axis=1), np.full(len(basis), _IN_SPAN))
+    if contrasts:
+        basis = graded_basis(*_mean_differences(summary, contrasts), basis)
+    return np.ascontiguousarray(basis.T)
+
+
+def rank_floor(d: int, dtype: Any = np.float64) -> float:
+    """Eigenvalues of a d × d difference below this share of the traces are rounding."""
+    return max(8 * float(np.finfo(dtype).eps) * d, _RANK_TOLERANCE)
 
 
 def graded_basis(vectors: Floats, rounding: Floats, given: Floats | None = None) -> Floats:
-    """Return orthonormal columns that span the vectors, by Gram–Schmidt, the longest one first.
+    """Return orthonormal columns that span the vectors, (d, m).
 
-    An entry that may be rounding is 0. Small entries of the result are as accurate, for their size,
-    as large ones: u₁ of (10¹², 3) is (1, 3·10⁻¹²) to all digits.
-
-    Parameters
-    ----------
-    vectors : ndarray of shape (d, m)
-        Columns, of any lengths.
-    rounding : ndarray of shape (d,) or (d, m)
-        What an entry may be off by, one number a row or an entry.
-    given : ndarray of shape (d, r), optional
-        Orthonormal columns that come first.
-
-    Returns
-    -------
-    ndarray of shape (d, rank)
-        The given columns, then what the vectors add.
+    Gram–Schmidt takes the longest vector first. An entry of at most `rounding`, shape (d,) or (d,
+    m), may be rounding and is 0. Small entries of the result are as accurate, for their size, as
+    large ones: u₁ of (10¹², 3) is (1, 3·10⁻¹²) to all digits. Orthonormal columns `given` come
+    first, then what the vectors add: shape (d, rank).
     """
     left = np.array(vectors, dtype=np.float64)
     doubt = np.empty_like(left)
@@ -77,3 +94,21 @@ def _take_off(q: Floats, left: Floats, doubt: Floats) -> None:
 def _lengths(columns: Floats) -> Floats:
     lengths: Floats = np.linalg.norm(columns, axis=0)
     return lengths
+
+
+def _mean_differences(
+    summary: GroupSummary, contrasts: Sequence[Contrast]
+) -> tuple[Floats, Floats]:
+    """Return the mean differences, (n_features, n_contrasts), and what of each entry is rounding.
+
+    Rounding is a share of the numbers that were summed in the entry's own column: a column in small
+    units counts like any other. Of a column that varies by less than the last digits of its values
+    nothing is known.
+    """
+    differences = np.array([summary.mean(c.inside) - summary.mean(c.outside) for c in contrasts]).T
+    weight = summary.weights.sum()
+    variance = np.maximum(summary.within_diagonal(np.ones(len(summary.keys))), 0.0) / weight
+    size = np.sqrt(variance + (summary.means**2).max(axis=0))
+    differences[summary.constant_columns()] = 0.0
+    n = summary.count(summary.everything)
+    return differences, max(_RANK_TOLERANCE, n * float(np.finfo(np.float64).eps)) * size

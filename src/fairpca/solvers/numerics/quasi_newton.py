@@ -22,10 +22,15 @@ ValueAndGradient = Callable[[Floats], tuple[float, Floats]]
 _Pairs = deque[tuple[Floats, Floats]]
 
 _SUFFICIENT = 1e-4
+"""Share of the decrease predicted by the slope that a step must reach. Larger: shorter steps."""
 _CAUTIOUS = 1e-4
+"""Curvature relative to min(‖grad‖, 1) that a pair needs. Larger: fewer pairs are used."""
 _HALVINGS = 30
+"""Trial steps along one direction before the iteration ends."""
 _ROUNDING = 4e-16
+"""Share of the value by which it may change through rounding."""
 _PATIENCE = 5
+"""Consecutive steps that change the value by rounding only, which end the iteration."""
 
 
 class Minimum(NamedTuple):
@@ -46,24 +51,11 @@ def minimize_on_stiefel(
     max_iter: int = 500,
     memory: int = 10,
 ) -> Minimum:
-    """Minimise a function of the column space of V.
+    """Minimize a function of the column space of V.
 
-    Parameters
-    ----------
-    function : callable
-        Returns value and Euclidean gradient, shape (d, k), at orthonormal V.
-    start : ndarray of shape (d, k)
-        Orthonormal columns.
-    gradient_tol : float
-        Stop at ‖grad‖_F at most this.
-    max_iter : int
-        Most steps.
-    memory : int
-        Pairs remembered.
-
-    Returns
-    -------
-    Minimum
+    `function` returns value and Euclidean gradient, shape (d, k), at orthonormal V, as `start` is.
+    The iteration stops at ‖grad‖_F ≤ `gradient_tol` or after `max_iter` steps. It remembers
+    `memory` pairs of steps and changes of the gradient.
     """
     V = start
     value, ambient = function(V)

@@ -13,16 +13,9 @@ def ways_to_keep_more(
 ) -> str:
     """Say what would leave more directions, of what applies.
 
-    Parameters
-    ----------
-    n_levels : iterable of int
-        Groups of each attribute that is compared.
-    n_unfair : int or mapping of str to int
-        Directions of differing second moments asked for.
-    strength : bool
-        Whether the estimator can remove directions in part.
-    own : str
-        What only this estimator has.
+    `n_levels` counts the groups of each attribute, `n_unfair` the directions of differing second
+    moments asked for, by attribute or for all. `strength` says whether the estimator can remove
+    directions in part, and `own` what only this estimator has.
 
     Examples
     --------
@@ -48,23 +41,10 @@ def ways_to_keep_more(
 def check_enough_directions(
     n_components: Any, available: int, removed: int, why: str, ways: str = ""
 ) -> None:
-    """Refuse to look for more components than there are fair directions.
+    """Raise ValueError if no direction is left, or fewer than the number of components asked for.
 
-    Parameters
-    ----------
-    n_components : int, float or None
-        What was asked for.
-    available, removed : int
-        Directions that are left, and that were removed.
-    why : str
-        Where the number of all directions comes from.
-    ways : str
-        What would leave more; see `ways_to_keep_more`.
-
-    Raises
-    ------
-    ValueError
-        If no direction is left, or fewer than `n_components`.
+    Of all directions, `removed` tell the groups apart and `available` are left; `why` says where
+    their number comes from, and `ways` what would leave more (see `ways_to_keep_more`).
     """
     if available < 1:
         raise ValueError(

@@ -15,37 +15,29 @@ import scipy.linalg
 from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.summaries.base import Floats
 
-__all__ = ["Frame", "horizontal", "retract", "subspace_distance"]
+__all__ = ["Bases", "horizontal", "retract", "subspace_distance"]
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
-    """Orthonormal bases of a subspace and of its complement, or of a part of that.
-
-    Parameters
-    ----------
-    V : ndarray of shape (d, k)
-        Basis of the subspace.
-    complement : ndarray of shape (d, q)
-        Basis of the complement (q = d − k) or of a part of it.
-    """
+class Bases:
+    """Orthonormal bases of a subspace, (d, k), and of its complement or a part of that, (d, q)."""
 
     V: Floats
     complement: Floats
 
     @classmethod
-    def of(cls, V: Floats) -> Frame:
-        """Return a frame of the column space of V, shape (d, k) of full rank."""
+    def of(cls, V: Floats) -> Bases:
+        """Return bases of the column space of V, shape (d, k) of full rank, and of all the rest."""
         with small_problem_threads(len(V)):
             whole = scipy.linalg.qr(V, check_finite=False)[0]
         return cls(whole[:, : V.shape[1]], whole[:, V.shape[1] :])
 
     @classmethod
-    def towards(cls, V: Floats, directions: Floats) -> Frame:
-        """Return a frame of orthonormal V, shape (d, k), with the part of the complement named.
+    def toward(cls, V: Floats, directions: Floats) -> Bases:
+        """Return orthonormal V, shape (d, k), and a basis of the complement along `directions`.
 
-        The part is spanned by the projections of `directions`, shape (d, q) with k + q <= d; where
-        they are dependent, arbitrary directions fill it up.
+        The basis spans the projections of `directions`, shape (d, q) with k + q <= d; where these
+        are dependent, arbitrary directions of the complement fill it up.
         """
         k = V.shape[1]
         residual = horizontal(V, directions)
@@ -55,18 +47,18 @@ class Frame:
             basis = scipy.linalg.qr(stacked, mode="economic", check_finite=False)[0]
         return cls(V, basis[:, k:])
 
-    def moved(self, B: Floats) -> Frame:
-        """Return the frame after a step along `complement` @ B, both bases turned alike.
+    def moved(self, B: Floats) -> Bases:
+        """Return the bases after a step along `complement` @ B.
 
-        V moves by `retract`; the complement's basis is carried along without turning in itself, so
-        that coordinates of tangents stay comparable.
+        V moves by `retract`; the complement's basis follows without rotating within itself, so that
+        coordinates of tangents before and after the step are comparable.
         """
         V = retract(self.V, self.complement @ B)
         C = self.complement - self.V @ B.T
         C -= V @ (V.T @ C)
         left, sines, _ = np.linalg.svd(B, full_matrices=False)
         C += (C @ left) * (1.0 / np.sqrt(1.0 + sines**2) - 1.0) @ left.T
-        return Frame(V, C)
+        return Bases(V, C)
 
 
 def horizontal(V: Floats, ambient: Floats) -> Floats:

@@ -1,8 +1,8 @@
-"""Work split over threads where one BLAS call is too thin to be split.
+"""Work split over threads where single BLAS calls are too thin to be split.
 
 Thin products gain nothing from BLAS threads (on a busy machine they lose much), but NumPy releases
-the interpreter for them: whole tiles go to as many threads as BLAS would have used,
-so OMP_NUM_THREADS counts here too.
+the interpreter lock for them: whole tiles go to as many threads as BLAS would have used, so
+OMP_NUM_THREADS counts here too.
 """
 
 from __future__ import annotations
@@ -22,14 +22,9 @@ Result = TypeVar("Result")
 
 
 def map_parts(work: Callable[[int, int], Result], *, worthwhile: bool = True) -> list[Result]:
-    """Return ``work(i, n)`` for every part i of n, run at the same time, BLAS on one thread each.
+    """Return ``work(i, n)`` for each part i of n, run at the same time, BLAS on one thread each.
 
-    Parameters
-    ----------
-    work : callable
-        Takes the part's number and how many there are.
-    worthwhile : bool
-        With False there is one part, in this thread.
+    Unless it is `worthwhile`, there is one part, in this thread.
     """
     n = _THREADS if worthwhile else 1
     with small_problem_threads(0):
@@ -49,4 +44,4 @@ def _threads() -> int:
 
 
 _THREADS = _threads()
-"""Asked once: callers may have BLAS on one thread for their own small products."""
+"""Asked once, at import: callers may limit BLAS to one thread for their own small products."""

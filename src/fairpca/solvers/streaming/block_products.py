@@ -1,7 +1,9 @@
 """Products of a block's second moment with thin matrices, summed as rows come.
 
 C ← C + Xᵀ diag(w) X V for one or several weightings w of the same rows, in the precision of V and
-in place: at d × k beyond the cache, memory traffic and copies are what costs.
+in place: at d × k beyond the cache, memory traffic and copies dominate the cost. Arrays of other
+libraries are multiplied on the device they lie on, with the operations of the array API standard;
+such arrays come only where scikit-learn's ``array_api_dispatch`` is on.
 """
 
 from __future__ import annotations
@@ -13,20 +15,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import get_blas_funcs
+from sklearn.utils._array_api import _max_precision_float_dtype
 
 from fairpca.data.array_library import library_of
 from fairpca.data.matrix import explain_nonfinite
-from fairpca.solvers.streaming.array_kernels import project_out, qr_columns, second_moment_products
 from fairpca.summaries.base import Cells, Floats, GroupSummary, held_bytes
 from fairpca.summaries.blocks import dense_rows, weighted_sums
-from fairpca.summaries.orthonormal import orthonormalise
+from fairpca.summaries.orthonormal import orthonormalize_in_place
 
 __all__ = ["BlockProducts", "orthonormal_columns", "subtract_span"]
 
 _CACHE_BYTES = 8 * 2**20
+"""Size of a piece of rows in flight, bytes; larger pieces leave the cache."""
 _MIN_ROWS = 256
-_NARROW = 16
 _MIN_ROWS_IN_PLACE = 2048
+"""Least rows of a piece that is a view of X: longer ones only make the scores longer."""
+_NARROW = 16
+"""Columns up to which BLAS is faster with the long side of the product last."""
 
 
 @dataclass(eq=False)
@@ -36,7 +41,7 @@ class BlockProducts:
     Parameters
     ----------
     origin : ndarray of shape (n_features,)
-        Subtracted from rows before they are multiplied; zero spares a copy of them.
+        o, subtracted from rows before they are multiplied; zero spares a copy of them.
     products : ndarray of shape (n_features, n_sides * width), Fortran order
         Σ w (x − o)(x − o)ᵀ V, side by side.
     sums : ndarray of shape (n_sides, n_features)
@@ -76,18 +81,10 @@ class BlockProducts:
         sides: NDArray[np.bool_] | None,
         moments: GroupSummary | None = None,
     ) -> None:
-        """Add rows that are split into cells, in place.
+        """Add rows that are split into cells, in place; V is the same for all rows of a block.
 
-        Parameters
-        ----------
-        cells : Cells
-            The rows.
-        V : ndarray of shape (n_features, width), Fortran order
-            The same for all rows of a block.
-        sides : ndarray of bool, shape (n_sides, n_cells), or None
-            Which cells make up each side; None for one side of all of them.
-        moments : GroupSummary, optional
-            The same rows' first moments, which spare another sweep over the rows.
+        `sides`, shape (n_sides, n_cells), says which cells make up each side; None is one side of
+        all of them. `moments` of the same rows spare another sweep over them.
         """
         w = cells.sample_weight
         weights: Any = None if w is None else w[None, :]
@@ -107,12 +104,12 @@ class BlockProducts:
         side_weights: Floats | None,
         sums: Floats | None = None,
     ) -> None:
-        """Add rows, in place.
+        """Add rows, in place; they are multiplied where they lie.
 
         Parameters
         ----------
         X : ndarray, sparse array, or array of another library, of shape (n_rows, n_features)
-            Rows; multiplied where they lie.
+            Rows.
         V : ndarray of shape (n_features, width), Fortran order
             The same for all rows of a block.
         side_weights : ndarray of shape (n_sides, n_rows) or None
@@ -120,13 +117,13 @@ class BlockProducts:
         sums : ndarray of shape (n_sides, n_features), optional
             Σ w (x − o) of each side, where they are known.
         """
-        if library_of(X) is not None:
+        if library_of(X) is None:
+            self._add_rows(X, V, side_weights, sums)
+        else:
             rows = max(_piece_rows(V), V.shape[1])
             products, found = second_moment_products(X, V, self.origin, side_weights, rows=rows)
             self.products += products
             self.sums += found if sums is None else sums
-        else:
-            self._add_rows(X, V, side_weights, sums)
         if side_weights is None:
             self.weights += X.shape[0]
             self.counts += X.shape[0]
@@ -144,7 +141,7 @@ class BlockProducts:
             if side_weights is not None:
                 weights = side_weights[:, start : start + len(rows)].astype(V.dtype)
                 scores = np.concatenate([(scores.T * w).T for w in weights], axis=1)
-            if scores.shape[1] <= _NARROW:  # the long side last: BLAS cuts it better
+            if scores.shape[1] <= _NARROW:
                 self.products += gemm(1.0, scores, rows.T, trans_a=1, trans_b=1).T
             else:
                 self.products = gemm(
@@ -173,16 +170,9 @@ class BlockProducts:
         )
 
     def moment(self, side: int, V: NDArray[Any], about: Floats | None) -> NDArray[Any]:
-        """Return (1/Σw) Σ w (x − a)(x − a)ᵀ V of one side, in its own memory: call it once.
+        """Return (1/Σw) Σ w (x − a)(x − a)ᵀ V of one side, overwriting its products: call it once.
 
-        Parameters
-        ----------
-        side : int
-            Which side; it must have rows.
-        V : ndarray of shape (n_features, width)
-            As in `add`.
-        about : ndarray of shape (n_features,) or None
-            a less the origin; None for the side's own mean.
+        V is that of `add`, `about` is a less the origin; None is the side's own mean.
         """
         width = V.shape[1]
         moment = self.products[:, side * width : (side + 1) * width]
@@ -199,16 +189,49 @@ class BlockProducts:
         return result
 
 
+def second_moment_products(
+    X: Any, V: NDArray[Any], origin: Floats, side_weights: Floats | None, *, rows: int
+) -> tuple[NDArray[Any], Floats]:
+    """Return the products and sums of `BlockProducts.add` for an array of another library.
+
+    V is sent to the device, where products are formed and summed in its precision, `rows` rows at
+    a time. The sums of rows are float64 where the device has it.
+    """
+    library = library_of(X)
+    assert library is not None  # noqa: S101 - callers look first
+    xp, W = library.xp, library.array(V)
+    wide = _max_precision_float_dtype(xp, library.device)
+    shift = xp.astype(library.array(origin), wide) if origin.any() else None
+    products: Any = 0
+    sums: Any = 0
+    for start in range(0, X.shape[0], rows):
+        stop = min(start + rows, X.shape[0])
+        piece = X[start:stop, :]
+        # A large offset is taken off before precision is given up.
+        piece = piece if shift is None else xp.astype(piece, wide) - shift
+        piece = xp.astype(piece, W.dtype)
+        scores = piece @ W
+        if side_weights is None:
+            sums = sums + xp.sum(piece, axis=0, dtype=wide, keepdims=True)
+        else:
+            w = library.array(side_weights[:, start:stop].astype(V.dtype))
+            sides = [w[i, :][:, None] for i in range(w.shape[0])]
+            sums = sums + xp.stack([xp.sum(piece * s, axis=0, dtype=wide) for s in sides])
+            scores = xp.concat([scores * s for s in sides], axis=1)
+        products = products + piece.T @ scores
+    return library.numpy(products), library.numpy(sums).astype(np.float64)
+
+
 def orthonormal_columns(matrix: Any) -> tuple[Any, Any]:
-    """Return Q and R of a thin QR factorisation; Q takes the place of a Fortran-ordered matrix.
+    """Return Q and R of a thin QR factorization; Q takes the place of a Fortran-ordered matrix.
 
     An array of another library stays on its device.
     """
     library = library_of(matrix)
     if library is not None:
-        return qr_columns(matrix, library)
+        return tuple(library.xp.linalg.qr(matrix, mode="reduced"))
     Q = np.asfortranarray(matrix)
-    return Q, orthonormalise(Q)
+    return Q, orthonormalize_in_place(Q)
 
 
 def subtract_span(V: Any, rows: Floats) -> Any:
@@ -218,7 +241,8 @@ def subtract_span(V: Any, rows: Floats) -> Any:
     """
     library = library_of(V)
     if library is not None:
-        return project_out(V, rows, library)
+        there = library.xp.astype(library.array(rows), V.dtype)
+        return V - there.T @ (there @ V)
     U = rows.astype(V.dtype)
     (gemm,) = get_blas_funcs(("gemm",), (V,))
     result: NDArray[Any] = gemm(-1.0, U.T, gemm(1.0, U, V), beta=1.0, c=V, overwrite_c=True)

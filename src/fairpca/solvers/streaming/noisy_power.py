@@ -1,6 +1,6 @@
 """The fair noisy power method: two stages of power steps, each on a fresh block of rows.
 
-Stage 1, for each comparison of groups: W ← QR((M₁ − M₀) W), each block's second moments M about the
+Stage 1, for each contrast of groups: W ← QR((M₁ − M₀) W), each block's second moments M about the
 mean of all rows so far; then U spans the W and the mean differences. Stage 2: V ← QR((I − UUᵀ) Σ
 (I − UUᵀ) V), each block's Σ (Lee et al. 2023, Algorithms 3–5). Memory O(d·(k + m)): the products
 are summed row by row, and no d × d matrix is formed.
@@ -8,6 +8,7 @@ are summed row by row, and no d × d matrix is formed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +19,9 @@ from scipy.linalg import get_blas_funcs
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.data.matrix import sum_of_squares
-from fairpca.solvers.moments.moment_matching import rank_floor, span_of_directions
-from fairpca.solvers.numerics.constrained import variance_rounding
+from fairpca.solvers.numerics.constrained import ConstrainedCertificate, variance_rounding
 from fairpca.solvers.numerics.eigen import off_span, orthonormalize
+from fairpca.solvers.numerics.graded import rank_floor, span_of_directions
 from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 from fairpca.solvers.result import SolverResult
 from fairpca.solvers.streaming.block_products import (
@@ -28,13 +29,19 @@ from fairpca.solvers.streaming.block_products import (
     orthonormal_columns,
     subtract_span,
 )
-from fairpca.solvers.streaming.power_settings import Comparison, PowerSettings
-from fairpca.solvers.streaming.power_state import Phase, PowerState, contrast_key
-from fairpca.summaries.base import Cells, Floats, repetitions, split_into_cells
-from fairpca.summaries.contrasts import Contrast, one_versus_rest
+from fairpca.solvers.streaming.power_rows import BatchRows, ClusterRows, PowerRows, Target
+from fairpca.solvers.streaming.power_state import (
+    ContrastIterate,
+    PowerSettings,
+    PowerState,
+    contrast_key,
+)
+from fairpca.summaries.base import Floats, GroupSummary, repetitions, split_into_cells
+from fairpca.summaries.contrasts import one_versus_rest
+from fairpca.summaries.partitions import CellIndex, PartitionedRows
 from fairpca.summaries.sketch import GroupSketch
 
-__all__ = ["Comparison", "NoisyPower", "Phase", "PowerSettings"]
+__all__ = ["ContrastIterate", "NoisyPower", "PowerSettings"]
 
 _NEAR = 100.0
 """Squared mean, in units of the variance, up to which sums about zero cost no more than a digit."""
@@ -44,11 +51,17 @@ _NEAR = 100.0
 class NoisyPower(PowerState):
     """The method and its state between rows; `absorb` takes batches of any size."""
 
+    kind = "power"
+
     def __post_init__(self) -> None:
         self.first = GroupSketch.empty(self.n_features, rank=0)
         self.unfair = np.zeros((0, self.n_features))
-        if not (self.attributes and (self.settings.match_mean or self._widths())):
+        if not (
+            self.attributes and (self.settings.match_mean or any(self.settings.n_unfair.values()))
+        ):
             self._start_components()
+
+    # Take rows
 
     def absorb(
         self,
@@ -60,16 +73,15 @@ class NoisyPower(PowerState):
     ) -> bool:
         """Take rows of a batch, closing as many blocks as they fill; see `GroupSketch.update`.
 
-        Returns
-        -------
-        bool
-            False if the batch has NaN, infinity or too large values: then nothing has changed,
-            and neither where it raises.
+        Returns False if the batch has NaN, infinity or too large values: then nothing has changed,
+        and neither where it raises.
         """
-        cells = split_into_cells(X, groups, sample_weight, stratum)
+        rows = BatchRows(split_into_cells(X, groups, sample_weight, stratum))
+        if not self._in_range(rows):
+            return False
         drawn, twin, taken = self.rng.bit_generator.state, self._with_own_sums(), False
         try:
-            taken = twin._take(X, cells)
+            taken = twin._take(rows)
         finally:
             if not taken:
                 self.rng.bit_generator.state = drawn
@@ -77,94 +89,179 @@ class NoisyPower(PowerState):
             vars(self).update(vars(twin))
         return taken
 
-    def _take(self, X: Any, cells: Cells) -> bool:
-        start, n = 0, len(cells.codes)
-        # A batch that is one piece shows in its sums whether it is finite, at no cost.
-        one_piece = n > 0 and self._piece_end(cells, 0) == n
-        if n and not one_piece and not self._in_range(self._squares(cells), n):
-            return False
-        while start < n:
-            stop = self._piece_end(cells, start)
-            piece = cells.between(start, stop)
-            with np.errstate(over="ignore", invalid="ignore"):
-                moments = GroupSketch.empty(self.n_features, rank=0).add_cells(piece)
-                first = self.first.merge(moments) if self.counting else self.first
-            within = True  # a batch of several pieces was looked at above
-            if one_piece:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    squares = moments.second_moment(moments.everything, -moments.origin).trace()
-                    within = self._in_range(squares * moments.weights.sum(), n)
-            if not (within and moments.is_finite() and first.is_finite()):
+    def absorb_partitions(self, rows: PartitionedRows, index: Sequence[CellIndex]) -> None:
+        """Take all rows of a cluster in order; blocks end at the very rows they would in memory."""
+        self._take(ClusterRows(rows, index))
+
+    def rows_at_once(self, n_rows: int, *, whole: bool) -> int:
+        """Return how many rows of a batch to take at a time: all, for blocks are cut here."""
+        return n_rows
+
+    def _take(self, rows: PowerRows) -> bool:
+        start = 0
+        while start < rows.n_rows:
+            stop = self._piece_end(rows, start)
+            if not self._add(rows, start, stop):
                 return False
-            self.first = first
-            self._add(piece, moments)
-            self.advance(stop - start)
+            if self.axes is None:
+                self.block_rows += stop - start
+                if self._block_complete():
+                    self._close()
             start = stop
         return True
 
-    def advance(self, n_rows: int) -> None:
-        """Count rows whose sums have been added, and close the block that they complete."""
-        if self.axes is None:
-            self.block_rows += n_rows
-            if self.block_complete:
-                self._close()
+    def _add(self, rows: PowerRows, start: int, stop: int) -> bool:
+        """Add a piece to the first moments, and its products to the sums of the block in flight."""
+        counting = self.counting
+        if rows.in_memory or (counting and self._brings_contrasts(rows, start, stop)):
+            moments = rows.first_moments(start, stop)
+            with np.errstate(over="ignore", invalid="ignore"):
+                first = self.first.merge(moments) if counting else self.first
+            if not (moments.is_finite() and first.is_finite()):
+                return False
+            self.first, counting = first, False
+        targets = self._targets(stop - start)
+        if targets or counting:
+            more = rows.add_products(start, stop, targets, counting=counting)
+            self.first = self.first if more is None else self.first.merge(more)
+        return True
 
-    def begin_measuring(self) -> None:
-        """Let the next rows, which are all rows once more, tell the components' variances."""
+    def _brings_contrasts(self, rows: PowerRows, start: int, stop: int) -> bool:
+        """Whether a piece must be counted first: what is compared, and about which point."""
+        if not self.first.keys:
+            return True
+        new = rows.find(rows.cells - self._seen(), start) < stop
+        return new and self.phase == "unfair_subspace"
+
+    def _targets(self, n_rows: int) -> list[Target]:
+        """Return the sums that `n_rows` more rows are to be added to."""
+        if self.axes is not None and self.measured is not None:
+            return [Target(self.measured, self.axes, None)]
+        if self.phase != "unfair_subspace":
+            if self.sums is None:
+                self.sums = BlockProducts.zeros(self._iterate(), self._origin(), 1)
+            return [Target(self.sums, self._iterate(), None)]
+        targets = []
+        for contrast in self._contrasts():
+            m, key = self.settings.n_unfair.get(contrast.attribute, 0), contrast_key(contrast)
+            if m == 0:
+                continue
+            if key not in self.iterates:
+                self.iterates[key] = ContrastIterate(m, self._start(m))
+            iterate = self.iterates[key]
+            if iterate.sums is None:
+                iterate.sums = BlockProducts.zeros(iterate.W, self._origin(), 2)
+            iterate.rows += n_rows
+            sides = self._named(contrast.inside), self._named(contrast.outside)
+            targets.append(Target(iterate.sums, iterate.W, sides))
+        return targets
+
+    def _in_range(self, rows: BatchRows) -> bool:
+        """Whether products of a block of such rows do not overflow the iterates' precision."""
+        n, X = rows.n_rows, rows.all.X
+        if n and self._piece_end(rows, 0) == n:  # its first moments, needed anyway, tell
+            moments = rows.first_moments(0, n)
+            with np.errstate(over="ignore", invalid="ignore"):
+                about_zero = moments.second_moment(moments.everything, -moments.origin)
+                squares = about_zero.trace() * moments.weights.sum()
+        elif n:
+            w = rows.all.sample_weight
+            squares = sum_of_squares(X, self.dtype) * (1.0 if w is None else float(w.max()))
+        else:
+            return True
+        longest = max(n, self.settings.block_size, self.settings.pca_block_size)
+        return bool(squares / n * longest <= float(np.finfo(self.dtype).max) / 4)
+
+    # Pass over the same rows again, and come to an end
+
+    def measures(self) -> bool:
+        """Say whether all rows are wanted once more to measure the components, and expect them."""
+        if self.axes is not None:
+            return False
         self.axes, self.counting = self._components(), False
         self.measured = BlockProducts.zeros(self.axes, self._near(), 1)
+        return True
 
     def end_measuring(self) -> None:
-        """Take the variances from the rows since `begin_measuring`; further rows are new ones."""
+        """Take the variances from the rows since `measures`; further rows are new ones."""
         if self.axes is not None and self.measured is not None:
             about = self._true_mean(self.measured.origin)
             C = self.measured.copy().moment(0, self.axes, about).astype(np.float64)
             self.variances = np.einsum("ij,ij->j", self.axes, C)
         self.axes, self.measured, self.counting = None, None, True
 
-    def finish(self) -> None:
-        """Close the block in flight, and the stage, with the rows that have come.
+    def finish(self) -> str | None:
+        """Make do with the rows that have come; return what they fell short of, or None.
 
-        Raises
-        ------
-        ValueError
-            If a group has no rows, so that there is nothing to compare.
+        Raises ValueError if a group has no rows, or no block of stage 2 has been completed.
         """
+        if self.phase == "ready":
+            return None
+        stopped = self.progress()
         if self.phase == "unfair_subspace":
             one_versus_rest(
                 self.first, self.attributes, stratum=self.stratum, strata=self._strata()
             )
-            if self.block_rows and not self.missing():
+            if self.block_rows and not self._missing():
                 self._step_unfair()
             self._start_components()
         elif self.block_rows > min(self.settings.pca_block_size // 2, self.n_features):
             self._step_components()
+        if self.rows_needed() == 0:
+            return None
+        if self.n_blocks == 0:
+            raise ValueError(
+                f"the rows end in {stopped}, so no component has been estimated. Give more "
+                "rows, lower n_unfair_blocks or block_size, or use solver='auto'."
+            )
+        self.phase = "ready"
+        return (
+            f"the rows end in {stopped}. Give more rows or passes, or lower the numbers of blocks."
+        )
 
-    def result(self) -> SolverResult[Any]:
-        """Return the components by descending variance; see `constrained_components`.
+    # Answer
 
-        `n_iter` counts steps of stage 2.
+    def current(self) -> GroupSketch:
+        """Return first moments and column variances of all rows so far."""
+        return self.first
+
+    def mean(self, summary: GroupSummary) -> Floats:
+        """Return what is subtracted from rows, shape (n_features,): zero if assumed so."""
+        if not self.settings.center:
+            return np.zeros(self.n_features)
+        mean: Floats = summary.origin + summary.mean(summary.everything)
+        return mean
+
+    def own_facts(self, summary: GroupSummary) -> dict[str, Any]:
+        """Return fitted attributes that only this kind of stream has."""
+        return {}
+
+    def solve(
+        self, parameters: object, summary: GroupSummary
+    ) -> tuple[Floats, SolverResult[ConstrainedCertificate]]:
+        """Return U, and the components by descending variance; parameters were fixed at the start.
+
+        `summary` is that of `current`; `n_iter` counts steps of stage 2.
         """
         V, k = self._components(), self.settings.n_components
         values = self.variances if len(self.variances) else np.full(k, np.nan)
         order = np.argsort(-values, kind="stable")
         V, values = V[:, order], values[order]
-        spread = np.sqrt(np.maximum(self.first.covariance().diagonal(), 0.0))
+        spread = np.sqrt(np.maximum(summary.covariance().diagonal(), 0.0))
         violation = 0.0
         if len(self.unfair):
             violation = float(np.linalg.norm(self.unfair @ V, 2))
-        return SolverResult(
+        result = SolverResult(
             components=V.T,
             objective=float(values.sum()),
             n_iter=self.n_blocks,
             converged=self.phase == "ready",
             reason=self.progress(),
-            certificate={
-                "constraint_violation": violation,
-                "explained_variance": values,
-                "variance_rounding": variance_rounding(V.astype(np.float64), spread),
-            },
+            certificate=ConstrainedCertificate(
+                violation, values, variance_rounding(V.astype(np.float64), spread)
+            ),
         )
+        return self.unfair, result
 
     def _components(self) -> NDArray[Any]:
         """Return the components as columns, in the order of the last block's variances."""
@@ -185,58 +282,7 @@ class NoisyPower(PowerState):
         k, width = self.settings.n_components, self._iterate().shape[1]
         return (_ritz(self.triangle, self.core) if self.n_blocks else np.eye(width))[:, :k]
 
-    def _squares(self, cells: Cells) -> float:
-        """Return at least the rows' weighted sum of squares."""
-        heaviest = 1.0 if cells.sample_weight is None else float(cells.sample_weight.max())
-        return sum_of_squares(cells.X, self.dtype) * heaviest
-
-    def _in_range(self, squares: float, n_rows: int) -> bool:
-        """Whether the products of a block of such rows do not overflow the iterates' precision."""
-        settings = self.settings
-        longest = max(n_rows, settings.block_size, settings.pca_block_size)
-        return bool(squares / n_rows * longest <= float(np.finfo(self.dtype).max) / 4)
-
     # Stage 1
-
-    def _add(self, cells: Cells, moments: GroupSketch) -> None:
-        for sums, V, masks in self.begin_sums(len(cells.codes)):
-            sides = None if masks is None else np.array([self._in_batch(m, cells) for m in masks])
-            sums.add_cells(cells, V, sides, moments)
-
-    def begin_sums(
-        self, n_rows: int
-    ) -> list[tuple[BlockProducts, NDArray[Any], tuple[NDArray[np.bool_], ...] | None]]:
-        """Return the sums that `n_rows` more rows are to be added to.
-
-        Each comes with the matrix to multiply by, and the mask of cells of each side (None: all
-        rows are on one side).
-        """
-        if self.axes is not None and self.measured is not None:
-            return [(self.measured, self.axes, None)]
-        if self.phase != "unfair_subspace":
-            if self.sums is None:
-                self.sums = BlockProducts.zeros(self._iterate(), self._origin(), 1)
-            return [(self.sums, self._iterate(), None)]
-        begun: list[Any] = []
-        for contrast in self._contrasts():
-            comparison = self._comparison(contrast)
-            if comparison is None:
-                continue
-            if comparison.sums is None:
-                comparison.sums = BlockProducts.zeros(comparison.W, self._origin(), 2)
-            comparison.rows += n_rows
-            begun.append((comparison.sums, comparison.W, (contrast.inside, contrast.outside)))
-        return begun
-
-    def _comparison(self, contrast: Contrast) -> Comparison | None:
-        """Return the state of a comparison whose second moments matter, or None."""
-        m = self.settings.n_unfair.get(contrast.attribute, 0)
-        if m == 0:
-            return None
-        key = contrast_key(contrast)
-        if key not in self.comparisons:
-            self.comparisons[key] = Comparison(m, self._start(m))
-        return self.comparisons[key]
 
     def _start(self, m: int) -> NDArray[Any]:
         width = min(m + self.settings.oversample, self.n_features - len(self.unfair))
@@ -269,33 +315,33 @@ class NoisyPower(PowerState):
     def _close(self) -> None:
         if self.phase == "unfair_subspace":
             self._step_unfair()
-            steps = [c.steps for c in self.comparisons.values()] or [self.n_blocks]
+            steps = [c.steps for c in self.iterates.values()] or [self.n_blocks]
             if min(steps) >= self.settings.n_unfair_blocks and not self._unseen():
                 self._start_components()
         else:
             self._step_components()
 
     def _step_unfair(self) -> None:
-        """W ← QR((M₁ − M₀) W) for each comparison, with the block's moments."""
+        """W ← QR((M₁ − M₀) W) for each contrast, with the block's moments."""
         for contrast in self._contrasts():
-            comparison = self.comparisons.get(contrast_key(contrast))
-            if comparison is None or comparison.sums is None:
+            iterate = self.iterates.get(contrast_key(contrast))
+            if iterate is None or iterate.sums is None:
                 continue
-            sums, about = comparison.sums, None
+            sums, about = iterate.sums, None
             if self.settings.difference == "second_moment":
                 about = self._mean(contrast.reference, sums.origin)
-            change = np.zeros((self.n_features, comparison.W.shape[1]), self.dtype, order="F")
+            change = np.zeros((self.n_features, iterate.W.shape[1]), self.dtype, order="F")
             for side, sign in ((0, 1), (1, -1)):
                 n = repetitions(int(sums.counts[side]), float(sums.weights[side]))
                 if n:  # covariances have n − 1 in the denominator
                     scale = sign * (n / (n - 1) if about is None and n > 1 else 1.0)
-                    change += self.dtype.type(scale) * sums.moment(side, comparison.W, about)
-            # A comparison that joined late has had a poor first step, which does not count.
-            comparison.steps += 2 * comparison.rows >= self.block_rows
-            comparison.W, triangle = orthonormal_columns(change)
-            left, comparison.values, _ = scipy.linalg.svd(triangle)
-            comparison.W = _product(comparison.W, left)
-            comparison.sums, comparison.rows = None, 0
+                    change += self.dtype.type(scale) * sums.moment(side, iterate.W, about)
+            # A contrast that joined late has had a poor first step, which does not count.
+            iterate.steps += 2 * iterate.rows >= self.block_rows
+            iterate.W, triangle = orthonormal_columns(change)
+            left, iterate.values, _ = scipy.linalg.svd(triangle)
+            iterate.W = _product(iterate.W, left)
+            iterate.sums, iterate.rows = None, 0
         self.n_blocks += 1
         self.block_rows = 0
 
@@ -304,10 +350,10 @@ class NoisyPower(PowerState):
             self.unfair = span_of_directions(
                 self.first,
                 self._contrasts() if self.settings.match_mean else [],
-                [self._directions(c) for c in self.comparisons.values()],
+                [self._directions(c) for c in self.iterates.values()],
             )
             self.protected = {name: self.first.levels(name) for name in self.attributes}
-        self.phase, self.n_blocks, self.block_rows, self.comparisons = "components", 0, 0, {}
+        self.phase, self.n_blocks, self.block_rows, self.iterates = "components", 0, 0, {}
         k, left = self.settings.n_components, self.n_features - len(self.unfair)
         ways = ways_to_keep_more(
             (len(levels) for levels in self.protected.values()), n_unfair=self.settings.n_unfair
@@ -318,12 +364,12 @@ class NoisyPower(PowerState):
         if len(self.unfair):
             self.V = subtract_span(self.V, self.unfair)
 
-    def _directions(self, comparison: Comparison) -> Floats:
+    def _directions(self, iterate: ContrastIterate) -> Floats:
         """Return the m best columns; what rounding alone puts there is no direction."""
         total = self.first.covariance().trace()
         floor = rank_floor(self.n_features, self.dtype) * total
-        kept = comparison.values[: comparison.m] > floor
-        directions: Floats = comparison.W[:, : comparison.m][:, kept].astype(np.float64)
+        kept = iterate.values[: iterate.m] > floor
+        directions: Floats = iterate.W[:, : iterate.m][:, kept].astype(np.float64)
         return directions
 
     # Stage 2

@@ -9,16 +9,55 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpca.data.labels import Label
+from fairpca.solvers.numerics.graded import Difference
 from fairpca.solvers.streaming.block_products import BlockProducts
-from fairpca.solvers.streaming.power_settings import Comparison, PowerSettings
-from fairpca.summaries.base import Cells, Floats, cell_id
+from fairpca.solvers.streaming.power_rows import PowerRows
+from fairpca.summaries.base import CellId, Floats, Mask, cell_id
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.sketch import GroupSketch
 
-__all__ = ["ContrastKey", "Phase", "PowerState", "contrast_key"]
+__all__ = ["ContrastIterate", "Phase", "PowerSettings", "PowerState", "contrast_key"]
 
 Phase = Literal["unfair_subspace", "components", "ready"]
 ContrastKey = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class PowerSettings:
+    """What the method is asked to do, by the names of `StreamingMomentMatchingPCA`'s parameters.
+
+    b, T, B and 𝒯 of the paper are `block_size`, `n_unfair_blocks`, `pca_block_size` and
+    `n_pca_blocks`.
+    """
+
+    n_components: int
+    n_unfair: dict[str, int]
+    match_mean: bool = True
+    difference: Difference = "second_moment"
+    block_size: int = 1000
+    n_unfair_blocks: int = 10
+    pca_block_size: int = 1000
+    n_pca_blocks: int = 10
+    oversample: int = 0
+    center: bool = True
+    absent_group: Literal["extend", "zero"] = "extend"
+
+
+@dataclass(eq=False)
+class ContrastIterate:
+    """Stage 1 of one contrast: the iterate W, and sums of the block so far."""
+
+    m: int
+    W: NDArray[Any]
+    steps: int = 0
+    values: Floats = field(default_factory=lambda: np.zeros(0))
+    rows: int = 0
+    sums: BlockProducts | None = None  # sides: inside, outside
+
+    def copy(self) -> ContrastIterate:
+        """Return a state whose sums may be changed apart."""
+        return replace(self, sums=None if self.sums is None else self.sums.copy())
 
 
 @dataclass(eq=False)
@@ -30,7 +69,7 @@ class PowerState:
     settings : PowerSettings
         What to do.
     attributes : sequence of str
-        Sensitive attributes to compare; none for plain streaming PCA.
+        Sensitive attributes; none for plain streaming PCA.
     stratum, strata
         See `one_versus_rest`; `strata` None compares within every label seen.
     dtype : dtype
@@ -64,7 +103,7 @@ class PowerState:
     counting: bool = True
     block_rows: int = 0
     n_blocks: int = 0
-    comparisons: dict[ContrastKey, Comparison] = field(default_factory=dict)
+    iterates: dict[ContrastKey, ContrastIterate] = field(default_factory=dict)
     unfair: Floats = field(init=False)
     protected: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     V: NDArray[Any] | None = None
@@ -82,32 +121,14 @@ class PowerState:
     def _with_own_sums(self) -> Self:
         """Return a state whose sums may be added to in place; only the generator is shared."""
         twin = copy.copy(self)
-        twin.comparisons = {key: c.copy() for key, c in self.comparisons.items()}
+        twin.iterates = {key: iterate.copy() for key, iterate in self.iterates.items()}
         twin.sums = None if self.sums is None else self.sums.copy()
         twin.measured = None if self.measured is None else self.measured.copy()
         return twin
 
-    @property
-    def block_complete(self) -> bool:
-        """Whether the block in flight has all rows, and all groups, that it needs."""
-        if self.phase != "unfair_subspace":
-            return self.block_rows >= self.settings.pca_block_size
-        if self.block_rows < self.settings.block_size:
-            return False
-        return self.settings.absent_group == "zero" or not self.missing()
-
-    def missing(self) -> list[Contrast]:
-        """Return the comparisons of which the block in flight lacks a side."""
-        lacking = []
-        for contrast in self._contrasts():
-            comparison = self.comparisons.get(contrast_key(contrast))
-            if comparison is None:  # only means are compared: any earlier rows will do
-                sides = [self.first.count(c) for c in (contrast.inside, contrast.outside)]
-            else:
-                sides = [] if comparison.sums is None else comparison.sums.counts.tolist()
-            if not sides or min(sides) == 0:
-                lacking.append(contrast)
-        return lacking
+    def levels(self, attribute: str) -> tuple[Label, ...]:
+        """Return the attribute's labels that have rows so far, sorted."""
+        return self.first.levels(attribute)
 
     def late_groups(self) -> dict[str, list[Any]]:
         """Return, per attribute, the groups that came after the unfair subspace was fixed."""
@@ -117,18 +138,19 @@ class PowerState:
         }
         return {name: found for name, found in late.items() if found}
 
+    # How far the method has come
+
     def progress(self) -> str:
         """Say how far the method has come, and what it waits for."""
         s = self.settings
         if self.phase == "unfair_subspace":
             waits = ""
             if self.block_rows >= s.block_size or self._unseen():
-                lacking = self.missing() if self.block_rows >= s.block_size else self._unseen()
+                lacking = self._missing() if self.block_rows >= s.block_size else self._unseen()
                 names = sorted({f"{c.level!r} of {c.attribute!r}" for c in lacking})
                 waits = f"; waits for rows in and outside of {' and '.join(names)}"
-            done = min((c.steps for c in self.comparisons.values()), default=self.n_blocks)
             return (
-                f"stage 1 of 2 (unfair subspace): {done} of {s.n_unfair_blocks} blocks, "
+                f"stage 1 of 2 (unfair subspace): {self._steps()} of {s.n_unfair_blocks} blocks, "
                 f"{self.block_rows} of {s.block_size} rows of the next{waits}"
             )
         return (
@@ -143,51 +165,95 @@ class PowerState:
             return 0
         if self.phase == "components":
             return (s.n_pca_blocks - self.n_blocks) * s.pca_block_size - self.block_rows
-        done = min((c.steps for c in self.comparisons.values()), default=self.n_blocks)
-        left = (s.n_unfair_blocks - done) * s.block_size - self.block_rows
+        left = (s.n_unfair_blocks - self._steps()) * s.block_size - self.block_rows
         return max(left, 1) + s.n_pca_blocks * s.pca_block_size
 
-    # Which rows go together
+    def waits_for(self, n_rows: int) -> str | None:
+        """Say what is missing before there are components, or None; `n_rows` does not matter."""
+        left = self.rows_needed()
+        return f"partial_fit at least {left:,} more rows." if left else None
 
-    def _piece_end(self, cells: Cells, start: int) -> int:
+    def passes(self, n_rows: int, asked: int | None) -> int:
+        """Return how many passes over `n_rows` rows to make: those asked for, or what it takes."""
+        # Extended blocks may need more rows; they come to an end with the last pass.
+        return asked or max(1, 2 * -(-self.rows_needed() // max(1, n_rows)))
+
+    def another_pass(self) -> bool:
+        """Say whether the same rows are wanted again for more steps, and expect them if so."""
+        if self.phase == "ready":
+            return False
+        self.counting = False
+        return True
+
+    def _steps(self) -> int:
+        """Blocks of stage 1 that all contrasts have had."""
+        return min((i.steps for i in self.iterates.values()), default=self.n_blocks)
+
+    # Which rows belong to the block in flight
+
+    def _block_complete(self) -> bool:
+        """Whether the block in flight has all rows, and all groups, that it needs."""
+        if self.phase != "unfair_subspace":
+            return self.block_rows >= self.settings.pca_block_size
+        if self.block_rows < self.settings.block_size:
+            return False
+        return self.settings.absent_group == "zero" or not self._missing()
+
+    def _piece_end(self, rows: PowerRows, start: int) -> int:
         """Rows up to the end of the block, or to the first row of a group not seen before."""
-        stop = len(cells.codes)
+        stop, size = rows.n_rows, self.settings.pca_block_size
         if self.axes is not None:
             return stop
-        size = self.settings.pca_block_size
         if self.phase == "unfair_subspace":
             size = self.settings.block_size
-            seen = set(map(cell_id, self.first.keys))
-            for i, key in enumerate(cells.keys):
-                if cell_id(key) not in seen:
-                    where = np.flatnonzero(cells.codes[start + 1 :] == i)
-                    stop = min(stop, start + 1 + int(where[0])) if len(where) else stop
-            if cell_id(cells.keys[cells.codes[start]]) not in seen:
+            unseen = rows.cells - self._seen()
+            new = rows.find(unseen, start) if unseen else stop
+            if new == start:
                 return start + 1
+            stop = min(stop, new)
         left = size - self.block_rows
+        if left > 0:
+            return min(stop, start + left)
         # An extended block ends with the very row it waits for, however rows are batched.
-        return min(stop, start + left) if left > 0 else self._awaited(cells, start, stop)
+        return min(stop, rows.find(self._awaited(), start) + 1)
 
-    def _awaited(self, cells: Cells, start: int, stop: int) -> int:
-        awaited = np.zeros(len(cells.keys), dtype=bool)
-        for mask in self.awaited():
-            awaited |= self._in_batch(mask, cells)
-        where = np.flatnonzero(awaited[cells.codes[start:stop]])
-        return start + 1 + int(where[0]) if len(where) else stop
+    def _awaited(self) -> frozenset[CellId]:
+        """Return the cells that the block in flight waits for a row of."""
+        awaited: frozenset[CellId] = frozenset()
+        for contrast in self._missing():
+            sides = zip((contrast.inside, contrast.outside), self._counts(contrast), strict=True)
+            awaited = awaited.union(*(self._named(mask) for mask, rows in sides if rows == 0))
+        return awaited
 
-    def awaited(self) -> list[NDArray[np.bool_]]:
-        """Return masks of the cells, shape (n_cells,), that the block in flight waits for."""
-        masks = []
-        for contrast in self.missing():
-            comparison = self.comparisons.get(contrast_key(contrast))
-            sums = None if comparison is None else comparison.sums
-            counts = [0, 0] if sums is None else sums.counts.tolist()
-            sides = zip((contrast.inside, contrast.outside), counts, strict=True)
-            masks += [mask for mask, rows in sides if rows == 0]
-        return masks
+    def _missing(self) -> list[Contrast]:
+        """Return the contrasts of which the block in flight lacks a side."""
+        lacking = []
+        for contrast in self._contrasts():
+            if contrast_key(contrast) in self.iterates:
+                sides = self._counts(contrast)
+            else:  # only means are compared: any earlier rows will do
+                sides = [self.first.count(c) for c in (contrast.inside, contrast.outside)]
+            if min(sides) == 0:
+                lacking.append(contrast)
+        return lacking
+
+    def _counts(self, contrast: Contrast) -> list[int]:
+        """Return the rows of the block in flight on each side of a contrast that is iterated."""
+        iterate = self.iterates.get(contrast_key(contrast))
+        if iterate is None or iterate.sums is None:
+            return [0, 0]
+        return list(iterate.sums.counts.tolist())
+
+    def _unseen(self) -> list[Contrast]:
+        """Return the contrasts of which one side has had no row at all."""
+        return [
+            contrast
+            for contrast in self._contrasts()
+            if not (self.first.count(contrast.inside) and self.first.count(contrast.outside))
+        ]
 
     def _contrasts(self) -> list[Contrast]:
-        """Comparisons among the levels so far; of two levels, the first to come is compared."""
+        """Contrasts among the levels so far; of two levels, the first to come is inside."""
         if not self.first.keys:
             return []
         contrasts = one_versus_rest(
@@ -200,37 +266,26 @@ class PowerState:
         return [self._oriented(contrast) for contrast in contrasts]
 
     def _oriented(self, contrast: Contrast) -> Contrast:
-        # One level, then two: the comparison begun with the first level goes on.
+        # One level, then two: the contrast begun with the first level goes on.
         position = self.first.attributes.index(contrast.attribute)
         labels = [key[position] for key in self.first.keys if key[position] is not None]
         if len(self.first.levels(contrast.attribute)) > 2 or contrast.level == labels[0]:
             return contrast
         return replace(contrast, level=labels[0], inside=contrast.outside, outside=contrast.inside)
 
-    def _unseen(self) -> list[Contrast]:
-        """Comparisons of which one side has had no row at all."""
-        return [
-            contrast
-            for contrast in self._contrasts()
-            if not (self.first.count(contrast.inside) and self.first.count(contrast.outside))
-        ]
-
     def _strata(self) -> tuple[Any, ...]:
         if self.stratum is None:
             return ()
         return self.first.levels(self.stratum) if self.strata is None else self.strata
 
-    def _widths(self) -> list[int]:
-        return [m for m in self.settings.n_unfair.values() if m]
+    def _seen(self) -> frozenset[CellId]:
+        return frozenset(map(cell_id, self.first.keys))
 
-    def _in_batch(self, mask: NDArray[np.bool_], cells: Cells) -> NDArray[np.bool_]:
-        """Which of the batch's cells are in a mask of all cells, shape (n_keys,)."""
-        position = {cell_id(key): i for i, key in enumerate(self.first.keys)}
-        index = np.array([position.get(cell_id(key), -1) for key in cells.keys])
-        chosen: NDArray[np.bool_] = (index >= 0) & mask[index]
-        return chosen
+    def _named(self, cells: Mask) -> frozenset[CellId]:
+        """Return the cells of a mask by name: other rows have them in another order."""
+        return frozenset(cell_id(self.first.keys[i]) for i in np.flatnonzero(cells))
 
 
 def contrast_key(contrast: Contrast) -> ContrastKey:
-    """Return what tells comparisons apart in a dictionary: True is not 1."""
+    """Return what tells contrasts apart in a dictionary: True is not 1."""
     return contrast.attribute, contrast.value, type(contrast.level) is bool, contrast.level

@@ -1,0 +1,154 @@
+"""Rows as a method may take them: one set of rules for rows in memory, batches and partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from fairpca.data.dask_input import Block
+from fairpca.data.groups import Attribute, Groups, encode_groups, label_attribute
+from fairpca.data.labels import label_key
+from fairpca.data.matrix import as_matrix
+from fairpca.data.row_values import checked_weights
+from fairpca.data.warn import warn_caller
+
+__all__ = ["CheckedRows", "RowRules", "numeric_matrix"]
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedRows:
+    """Rows that have been checked, and their labels.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n_samples, n_features)
+        Numbers of any real type; not yet known to be finite. None where only labels were read.
+    groups : Groups
+        Sensitive attributes; none where the method needs none.
+    sample_weight : ndarray of shape (n_samples,) or None
+        Non-negative weights.
+    stratum : Attribute or None
+        The label y, for label-conditional criteria.
+    strata : tuple
+        The labels within which groups are compared; empty for all rows together.
+    """
+
+    X: Any
+    groups: Groups
+    sample_weight: NDArray[np.float64] | None
+    stratum: Attribute | None
+    strata: tuple[Any, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[Any, Groups, NDArray[np.float64] | None, Attribute | None]:
+        """What `split_into_cells` takes."""
+        return self.X, self.groups, self.sample_weight, self.stratum
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """The sensitive attributes; the label y, if it counts, comes last."""
+        return self.groups.attributes + (() if self.stratum is None else (self.stratum,))
+
+    def of_positive_weight(self) -> CheckedRows:
+        """Return the rows whose weight is not 0; weights near the ends of float64 are rescaled.
+
+        Warns of groups that have no such row, and raises ValueError if fewer than two are left.
+        """
+        w = self.sample_weight
+        if w is None:
+            return self
+        if not 1e-100 < w.max() < 1e100:
+            w = w / w.max()
+        if np.all(w > 0):
+            return replace(self, sample_weight=w)
+        kept = np.flatnonzero(w > 0)
+        groups = self.groups.take(kept)
+        for given, left in zip(self.groups.attributes, groups.attributes, strict=True):
+            present = set(map(label_key, left.levels))
+            absent = [level for level in given.levels if label_key(level) not in present]
+            what = f"{given.name!r} has groups without any positive sample_weight: {absent}"
+            if len(left.levels) < 2:
+                raise ValueError(f"{what}; at least 2 groups are needed for a comparison.")
+            if absent:
+                warn_caller(f"{what}. They are left out, as if absent.")
+        stratum = self.stratum
+        if stratum is not None:
+            stratum = Groups((stratum,), self.groups.n_samples).take(kept).attributes[0]
+        return replace(self, X=self.X[kept], groups=groups, sample_weight=w[kept], stratum=stratum)
+
+
+@dataclass(frozen=True)
+class RowRules:
+    """What a method asks of its rows.
+
+    Parameters
+    ----------
+    user : str
+        The estimator, for messages.
+    grouped, labelled : bool
+        Whether there are sensitive features, and whether y counts.
+    missing, combine
+        See `encode_groups`.
+    names : tuple of str or None
+        Column names of X, where they are known before the rows are.
+    n_features : int or None
+        Columns of X, where they are known before the rows are.
+    """
+
+    user: str
+    grouped: bool
+    labelled: bool
+    missing: Literal["error", "unlabelled"] = "error"
+    combine: Literal["separate", "intersection"] = "separate"
+    names: tuple[str, ...] | None = None
+    n_features: int | None = None
+
+    def with_labels(
+        self, X: Any, given: Block, n_samples: int, index: Any, *, part: bool
+    ) -> CheckedRows:
+        """Check what was given beside X: groups, weights and y.
+
+        Parameters
+        ----------
+        X : ndarray, CSR array or None
+            The matrix, checked; None where only labels are read.
+        given : Block
+            What the rows came with.
+        n_samples : int
+            Rows.
+        index : pandas.Index or None
+            The order of X's rows, which pandas labels are brought into.
+        part : bool
+            Whether these are some of the rows only: they may lack groups, labels and weight.
+        """
+        groups = Groups((), n_samples)
+        if self.grouped:
+            groups = encode_groups(
+                given.sensitive_features,
+                n_samples=n_samples,
+                index=index,
+                min_groups=None if part else 2,
+                missing=self.missing,
+                combine=self.combine,
+            )
+        weight, stratum = given.sample_weight, None
+        if weight is not None:
+            weight = checked_weights(weight, n_samples, index, all_zero=part)
+        if self.labelled:
+            stratum = label_attribute(given.y, groups, index, part=part)
+        return CheckedRows(X, groups, weight, stratum)
+
+
+def numeric_matrix(X: Any, user: str) -> Any:
+    """Return rows as a dense or CSR array of numbers, which need not be finite or any at all."""
+    return check_array(
+        as_matrix(X, user=user, sparse=True),
+        accept_sparse="csr",
+        dtype="numeric",
+        ensure_all_finite=False,
+        ensure_min_samples=0,
+    )
