@@ -89,10 +89,15 @@ FIT_CASES = {
         BAD_INPUT,
         "--missing-groups unlabelled",
     ),
+    "criterion without a label": (
+        ["people.csv", *FIT[:4], *FIT[-2:], "--criterion", "equal_opportunity"],
+        USAGE,
+        "--criterion equal_opportunity needs a label column: name it with --label (-y)",
+    ),
     "bad edges": (["people.csv", *FIT, "--bin", "age=x"], USAGE, "COLUMN=edge"),
     "bad method": (["people.csv", *FIT, "--method", "magic"], USAGE, "moment-matching"),
     "bad criterion": (["people.csv", *FIT, "--criterion", "x"], USAGE, "demographic_parity"),
-    "bad missing": (["people.csv", *FIT, "--missing", "x"], USAGE, "error, impute"),
+    "bad missing": (["people.csv", *FIT, "--missing", "x"], USAGE, "'error', 'impute'"),
     "bad strength": (["people.csv", *FIT, "--strength", "2"], USAGE, "--strength"),
     "no such folder": (["people.csv", *FIT[:-1], "no/m.fairpca"], BAD_OUTPUT, "there is no folder"),
     "folder as output": (["people.csv", *FIT[:-1], "."], BAD_OUTPUT, "it is a folder"),
@@ -184,9 +189,29 @@ COMPARE_CASES = {
         "no row has the label 'maybe'; there are 'no', 'yes'",
     ),
     "no label": (["people.csv", "-s", "sex", "--positive-label", "yes"], USAGE, "needs a label"),
+    "criterion without a label": (
+        ["people.csv", "-s", "sex", "--criterion", "equalized_odds"],
+        USAGE,
+        "--criterion equalized_odds needs a label column: name it with --label (-y)",
+    ),
+    "target without a label": (
+        ["people.csv", "-s", "sex", "--target", "dp<=0.1"],
+        USAGE,
+        "--target needs a label column",
+    ),
+    "label of one value": (
+        ["people.csv", "-s", "sex", "-d", "id", "-y", "age>=999"],
+        BAD_INPUT,
+        "no row has the label '>= 999': every row has '< 999', and a label of one value only",
+    ),
     "csv suffix": (["people.csv", "-s", "sex", "--csv", "a.txt"], USAGE, ".parquet"),
     "page over the input": (["people.csv", "-s", "sex", "--html", "people.csv"], USAGE, "--html"),
     "numbers over it": (["people.csv", "-s", "sex", "--csv", "people.csv"], USAGE, "--csv"),
+    "csv where no file can be": (
+        ["people.csv", "-s", "sex", "--csv", "/proc/x.csv"],
+        BAD_OUTPUT,
+        "cannot write /proc/x.csv",
+    ),
     "page is a folder": (["people.csv", "-s", "sex", "--html", "."], BAD_OUTPUT, "is a folder"),
 }
 
@@ -198,6 +223,16 @@ def test_compare(call, folder, case):
     assert message in one_line(done.stderr)
     assert done.exit_code == code
     assert [path.name for path in folder.iterdir()] == ["people.csv"]
+
+
+def test_what_cannot_be_written_is_said_before_the_work(call, monkeypatch):
+    def compute(*args, **options):
+        raise AssertionError
+
+    monkeypatch.setattr("fairpca.cli.compare.load_parts", compute)
+    for option in ("--csv", "--html"):
+        done = call("compare", "people.csv", "-s", "sex", option, "/proc/x.csv")
+        assert done.exit_code == BAD_OUTPUT
 
 
 def test_full_disk(call, folder, monkeypatch):

@@ -14,8 +14,9 @@ import pyarrow.csv
 import pytest
 from tests.quick_classifiers import whole_classifiers
 
+from fairpca.cli.method_options import option_words
 from fairpca.data.files.kinds import read_table
-from fairpca.methods.catalogue import METHODS, method_named
+from fairpca.methods.catalog import METHODS, method_named
 from fairpca.methods.entry import Facts
 from fairpca.models.files import load_model
 from fairpca.report.comparing.timed_fit import timed_fit, too_slow
@@ -362,7 +363,7 @@ def test_what_takes_too_long_keeps_its_row(call, monkeypatch):
         return timed_fit(model, *rows, **options) if limit is None else too_slow(limit)
 
     with monkeypatch.context() as slow_machine:
-        slow_machine.setattr("fairpca.report.comparing.bench.timed_fit", fit)
+        slow_machine.setattr("fairpca.report.comparing.evaluation.timed_fit", fit)
         done = call("compare", "people.csv", *limited)
     assert limits == {"MomentMatchingPCA": None, "ParetoPCA": 7.0}  # the first is plain PCA
     assert done.exit_code == 0, done.stderr
@@ -419,13 +420,12 @@ def test_printed_commands_fit_what_was_compared(call, name):
     method = method_named(name)
     facts = Facts(n_components=2, n_features=7, n_directions=6, n_contrasts=1, max_mmd=0.05)
     fit = ["fit", "people.csv", "-s", "sex", "-d", "id", "-d", "hired", "-o", "m.fairpca"]
-    for part in method.trials(facts, frontier=True):
-        for trial in part:
-            done = call(*fit, *method.options(trial.parameters))
-            assert done.exit_code == 0, done.stderr
-            found = load_model("m.fairpca").estimator
-            assert type(found) is method.kind
-            assert {**method.fixed, **trial.parameters}.items() <= found.get_params().items()
+    for _, trial, _ in method.candidates(facts, frontier=True):
+        done = call(*fit, *option_words(method, trial.parameters))
+        assert done.exit_code == 0, done.stderr
+        found = load_model("m.fairpca").estimator
+        assert type(found) is method.kind
+        assert {**method.fixed, **trial.parameters}.items() <= found.get_params().items()
 
 
 def test_columns_that_were_filled_in_are_named(call, people):

@@ -73,7 +73,7 @@ def test_wrong_options_are_explained(call, options, words):
 
 def test_interrupted_and_resumed(call, folder, monkeypatch):
     monkeypatch.setattr(source, "BLOCK_ROWS", 23)
-    monkeypatch.setattr("fairpca.cli.fit_blocks.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("fairpca.cli.fit.CHECKPOINT_SECONDS", 0.0)
     stream = [*NAMED, "--method", "streaming", "--n-unfair", "1", "--solver", "sketch"]
     assert call("fit", *stream, "-o", "whole.fairpca").exit_code == 0
     take, taken = stream_fit._take, 0
@@ -113,7 +113,7 @@ CHANGED = {
 
 def test_resuming_with_other_options_or_rows_is_refused(call, folder, monkeypatch):
     monkeypatch.setattr(source, "BLOCK_ROWS", 23)
-    monkeypatch.setattr("fairpca.cli.fit_blocks.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("fairpca.cli.fit.CHECKPOINT_SECONDS", 0.0)
     stream = ["fit", *NAMED, "--method", "streaming", "-o", "m.fairpca"]
     take = stream_fit._take
 

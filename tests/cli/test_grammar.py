@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from typing import get_type_hints
 
 import numpy as np
 import pyarrow.csv
@@ -25,7 +24,7 @@ SHARED = {
     "data": "compare fit report transform",
     "sensitive": "compare fit report",
     "label": "compare fit report",
-    "bins": "compare fit report",
+    "bin": "compare fit report",
     "positive_label": "compare fit report",
     "missing_groups": "compare fit report",
     "seed": "compare fit report",
@@ -54,10 +53,10 @@ OWN = {
 
 
 def settings(command):
-    hints = get_type_hints(inspect.unwrap(command), include_extras=True)
+    annotations = {p.name: p.annotation for p in inspect.signature(command).parameters.values()}
     return {
         name: next(m for m in hint.__metadata__ if isinstance(m, typer.models.ParameterInfo))
-        for name, hint in hints.items()
+        for name, hint in annotations.items()
         if hasattr(hint, "__metadata__")
     }
 

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fairpca import DistributionMatchingPCA, MomentMatchingPCA
 from fairpca.metrics import median_bandwidth, mmd_squared
 from fairpca.models.files import load_model, save_model
-from fairpca.report.page.tradeoff import distribution_tradeoff, tradeoff_figure
+from fairpca.report.page.plots import tradeoff
 
 
 def mixture(rng, n=150):
@@ -357,14 +357,15 @@ def test_path_of_tolerances_is_warm_started_and_leaves_the_estimator_alone(rng):
     assert kept[-1] >= alone.explained_variance_ratio_.sum() - 1e-4
 
 
-def test_tradeoff_points_and_figure(rng):
+def test_the_figure_of_a_tolerance_path(rng):
     X, codes = groups_apart(rng, n=100)
-    points = distribution_tradeoff(
-        DistributionMatchingPCA(1, n_init=0), X, sensitive_features=codes, tols=[0.5, 0.02]
-    )
-    figure = tradeoff_figure(points)
-    assert list(figure.data[0].y) == [100 * point.variance_ratio for point in points]
-    assert points[0].mmd_squared > points[1].mmd_squared
+    base = DistributionMatchingPCA(1, n_init=0)
+    models = base.tolerance_path(X, sensitive_features=codes, tols=[0.5, 0.02])
+    (line,) = tradeoff(models).data
+    assert list(line.y) == [100 * model.explained_variance_ratio_.sum() for model in models]
+    assert list(line.x) == [model.mmd_squared_ for model in models]
+    assert line.x[0] > line.x[1]
+    assert [symbol == "circle" for symbol in line.marker.symbol] == [m.converged_ for m in models]
 
 
 @pytest.mark.parametrize(

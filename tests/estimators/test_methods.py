@@ -9,15 +9,16 @@ import pytest
 
 import fairpca
 import fairpca.comparison
-from fairpca.methods.catalogue import ALL, METHODS, PLAIN, chosen, method_named
-from fairpca.methods.entry import Facts, Method, once, parse_setting
+from fairpca.cli.method_options import option_words, parse_setting
+from fairpca.methods.catalog import ALL, METHODS, PLAIN, chosen, method_named
+from fairpca.methods.entry import Facts, Method, once
 
 FACTS = Facts(n_components=2, n_features=40, n_directions=30, n_contrasts=1, max_mmd=0.01)
 NAMES = [method.name for method in METHODS]
 
 
 def test_every_public_estimator_is_a_method():
-    """A class that lacks here needs one entry in `fairpca.methods.catalogue`."""
+    """A class that lacks here needs one entry in `fairpca.methods.catalog`."""
     public = {
         getattr(module, name)
         for module in (fairpca, fairpca.comparison)
@@ -29,16 +30,16 @@ def test_every_public_estimator_is_a_method():
 
 def test_names_and_labels_are_distinct():
     assert len(set(NAMES)) == len(NAMES)
-    labels = [t.label for m in METHODS for part in m.trials(FACTS, frontier=True) for t in part]
+    labels = [t.trial.label for m in METHODS for t in m.candidates(FACTS, frontier=True)]
     assert len(set(labels)) == len(labels)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_trials_are_parameters_of_the_class(name):
     method = method_named(name)
-    main, further = method.trials(FACTS, frontier=True)
-    assert main
-    for trial in main + further:
+    candidates = method.candidates(FACTS, frontier=True)
+    assert not candidates[0].further
+    for _, trial, _ in candidates:
         model = method.build(trial.parameters, n_components=3, no_such_parameter=1)
         expected = {**method.fixed, **trial.parameters, "n_components": 3}
         assert expected.items() <= model.get_params().items()
@@ -46,11 +47,13 @@ def test_trials_are_parameters_of_the_class(name):
 
 
 def test_further_points_are_no_repetitions():
-    main, further = method_named("moment-matching").trials(FACTS, frontier=True)
-    every = [sorted(trial.parameters.items()) for trial in main + further]
+    candidates = method_named("moment-matching").candidates(FACTS, frontier=True)
+    every = [sorted(trial.parameters.items()) for _, trial, _ in candidates]
     assert all(every.count(parameters) == 1 for parameters in every)
-    assert len(further) > 5
-    assert method_named("moment-matching").trials(FACTS)[1] == []
+    main = method_named("moment-matching").candidates(FACTS)
+    assert not any(candidate.further for candidate in main)
+    assert [c for c in candidates if not c.further] == main
+    assert len(candidates) > len(main) + 5
 
 
 def test_fixed_parameters_stay():
@@ -78,8 +81,8 @@ def test_choice():
 def test_one_entry_is_a_method():
     """What the documentation promises to whoever adds one."""
     method = Method("new", "fairpca.comparison.BicriteriaPCA", "balance", "new", once("n", p=3.0))
-    assert method.trials(FACTS)[0][0].label == "n"
-    assert method.options({"p": 3.0}) == ("--method", "new", "--set", "p=3.0")
+    assert method.candidates(FACTS)[0].trial.label == "n"
+    assert option_words(method, {"p": 3.0}) == ["--method", "new", "--set", "p=3.0"]
 
 
 @pytest.mark.parametrize(

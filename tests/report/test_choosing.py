@@ -13,14 +13,16 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 
 from fairpca.data.tables.encoder import TableEncoder
-from fairpca.methods.catalogue import method_named
-from fairpca.methods.entry import Facts, Trial
+from fairpca.data.tables.roles import assign_roles
+from fairpca.methods.catalog import method_named
+from fairpca.methods.entry import Candidate, Facts, Trial
 from fairpca.model_selection import FairnessTargetCV, Target
-from fairpca.report.comparing.choice_lines import choice_lines
-from fairpca.report.comparing.choosing import TrainingTable, choose_trials
+from fairpca.report.comparing.choosing import choose_candidates, training_sample
 from fairpca.report.comparing.comparison import compare
 from fairpca.report.comparing.result import ChosenSetting, Settings
+from fairpca.report.comparing.splits import CheckedTable, Part
 from fairpca.report.comparing.timed_fit import TookTooLong
+from fairpca.report.page.headlines import choice_lines
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +36,11 @@ def people():
         columns[f"y{j}"] = columns[f"x{j}"] + 0.3 * rng.normal(size=500)  # so that PCA keeps it
     hired = np.where(columns["x2"] + rng.normal(size=500) > 0, "yes", "no")
     return {**columns, "group": group, "hired": hired}
+
+
+def choose(candidates, rows, group, settings):
+    part = Part(rows, {"group": group}, None)
+    return choose_candidates(candidates, part, TableEncoder(), settings, lambda text: None)
 
 
 def test_each_methods_choice_is_that_of_the_search(people):
@@ -56,7 +63,7 @@ def test_each_methods_choice_is_that_of_the_search(people):
     )
     rows = pa.table({k: v for k, v in people.items() if k not in ("group", "hired")}).take(train)
     method = method_named("moment-matching")
-    trials = [t for part in method.trials(Facts(2, 8, 8, 1), frontier=True) for t in part]
+    trials = [trial for _, trial, _ in method.candidates(Facts(2, 8, 8, 1), frontier=True)]
     models = [method.build(t.parameters, n_components=2, random_state=0) for t in trials]
     search = FairnessTargetCV(
         Pipeline([("encode", TableEncoder()), ("fair", models[0])]),
@@ -85,12 +92,10 @@ def test_further_points_are_shown_only_with_the_frontier(people):
 
 def test_what_cannot_be_judged_is_said_not_hidden(people):
     rows = pa.table({k: people[k] for k in ("x0", "x1")})
-    table = TrainingTable(rows, {"group": people["group"]}, None, TableEncoder())
     settings = Settings(2, target=Target("mmd_squared", 0.1))
-    method = method_named("moment-matching")
-    trials = method.trials(Facts(2, 2, 2, 1), frontier=False)[0]
-    found, choices = choose_trials([(method, trials)], table, settings, lambda text: None)
-    assert found == [(method, trials[0])]
+    candidates = method_named("moment-matching").candidates(Facts(2, 2, 2, 1))
+    found, choices = choose(candidates, rows, people["group"], settings)
+    assert found == [candidates[0]]
     assert "more than the 1 directions left" in choices["moment-matching"].problem
     assert not choices["moment-matching"].met
 
@@ -100,11 +105,14 @@ def test_the_sample_of_many_rows_holds_groups_in_proportion():
 
     group = np.where(np.arange(40_000) % 10 == 0, "b", "a")
     rows = pa.table({"x": np.arange(40_000.0)})
-    table = TrainingTable(rows, {"group": group}, None, TableEncoder())
-    less = table.sample(encode_groups(group, n_samples=40_000), seed=0)
-    assert less.features.num_rows == 10_000
+    groups = encode_groups({"group": group}, n_samples=40_000)
+    table = CheckedTable(
+        Part(rows, {"group": group}, None), groups, assign_roles(["x"], sensitive=[])
+    )
+    less = training_sample(table, Settings())
+    assert less.X.num_rows == 10_000
     assert np.sum(less.sensitive["group"] == "b") == 1000
-    kept = np.asarray(less.features["x"])
+    kept = np.asarray(less.X["x"])
     assert np.all(less.sensitive["group"] == group[kept.astype(int)])
 
 
@@ -179,8 +187,9 @@ def test_a_setting_that_takes_too_long_is_tried_once(people, monkeypatch):
     method = method_named("distribution-matching")
     group = people["group"]
     rows = pa.table({k: v for k, v in people.items() if k.startswith("x")})
-    table = TrainingTable(rows, {"group": group}, None, TableEncoder())
-    trials = [Trial(f"tol {tol:g}", {"tol": tol, "n_init": 0}) for tol in (0.3, 0.01)]
+    candidates = [
+        Candidate(method, Trial(f"tol {tol:g}", {"tol": tol, "n_init": 0})) for tol in (0.3, 0.01)
+    ]
     tried = []
 
     def there(limit, function, model, rows):
@@ -192,12 +201,12 @@ def test_a_setting_that_takes_too_long_is_tried_once(people, monkeypatch):
     monkeypatch.setattr("fairpca.report.comparing.choosing.in_time", there)
     target = Target("mmd_squared", 0.5)
     settings = Settings(1, target=target, max_samples=100, time_limit=7.0)
-    ((_, trial),), choices = choose_trials([(method, trials)], table, settings, lambda text: None)
+    ((_, trial, _),), choices = choose(candidates, rows, group, settings)
     assert trial.label == "tol 0.3"
     assert [tol for tol, _ in tried].count(0.01) == 1
     assert [tol for tol, _ in tried].count(0.3) == 5
     unlimited = Settings(1, target=target, max_samples=100, time_limit=None)
-    ((_, same),), alike = choose_trials([(method, trials[:1])], table, unlimited, lambda text: None)
+    ((_, same, _),), alike = choose(candidates[:1], rows, group, unlimited)
     assert same.label == trial.label
     assert choices[method.name].kept == pytest.approx(alike[method.name].kept)
 
@@ -212,14 +221,15 @@ def test_limited_settings_share_what_they_read(people, monkeypatch):
     monkeypatch.setattr("fairpca.report.comparing.choosing.in_time", there)
     method = method_named("distribution-matching")
     rows = pa.table({k: v for k, v in people.items() if k.startswith("x")})
-    table = TrainingTable(rows, {"group": people["group"]}, None, TableEncoder())
-    trials = [Trial(f"tol {tol:g}", {"tol": tol, "n_init": 0}) for tol in (0.03, 0.3)]
+    candidates = [
+        Candidate(method, Trial(f"tol {tol:g}", {"tol": tol, "n_init": 0})) for tol in (0.03, 0.3)
+    ]
     found = [
-        choose_trials(
-            [(method, trials)],
-            table,
+        choose(
+            candidates,
+            rows,
+            people["group"],
             Settings(2, target=Target("mmd_squared", 0.05), max_samples=100, time_limit=limit),
-            lambda text: None,
         )
         for limit in (None, 100.0)
     ]

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from fairpca.methods.catalogue import METHODS
-from fairpca.report.page.cells import columns_of
+from fairpca.methods.catalog import METHODS
+from fairpca.report.page.columns import columns_of
 from fairpca.report.page.whole_page import comparison_page
 from tests.report.conftest import EVIL, QUOTES, SCRIPT, TITLE, Opened
 

@@ -13,7 +13,8 @@ from fairpca.metrics import attribute_leakage
 from fairpca.model_selection import Target
 from fairpca.report import Settings, compare
 from fairpca.report.comparing.splits import split_rows
-from fairpca.report.page.cells import headlines, to_table
+from fairpca.report.page.columns import to_table
+from fairpca.report.page.headlines import headlines
 from fairpca.report.page.whole_page import comparison_page
 
 FEW = Settings(methods=("plain-pca",), max_samples=100, n_ranks=0)
@@ -135,7 +136,7 @@ def test_criteria_with_a_rare_label_leave_plain_pca():
     with pytest.warns(UserWarning, match="has no positives"):
         found = compare(data, sensitive=["g"], label="y", settings=settings)
     assert not found.methods[0].problem
-    assert "--criterion" not in found.methods[0].options
+    assert "criterion" not in found.methods[0].parameters
 
 
 def test_one_member_of_a_group_among_the_held_out_rows():

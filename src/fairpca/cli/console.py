@@ -13,13 +13,15 @@ import signal
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import fields, is_dataclass
+from typing import Any, get_type_hints
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from fairpca.cli.errors import INTERRUPTED, explain, worded
+from fairpca.cli.options import default_of
 from fairpca.cli.streams import LEAST_WIDTH, encodable
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "note",
     "out",
     "plain",
+    "progress_bar",
     "room",
     "say",
 ]
@@ -98,16 +101,30 @@ def fail(text: str) -> None:
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Make a function a command: warnings become notes, errors messages and exit codes."""
-    parameters = frozenset(inspect.signature(function).parameters)
+    """Make a function a command: warnings become notes, errors messages and exit codes.
+
+    A parameter that is a dataclass of options becomes one option for each of its fields.
+    """
+    groups: dict[str, Any] = {}
+    flat: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        kind = parameter.annotation
+        if isinstance(kind, type) and is_dataclass(kind):
+            groups[name] = kind
+            flat += _fields_as_parameters(kind)
+        else:
+            flat.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    parameters = frozenset(parameter.name for parameter in flat)
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> None:
+    def run(**values: Any) -> None:
         global _parameters
         _parameters = parameters
+        for name, kind in groups.items():
+            values[name] = kind(**{f.name: values.pop(f.name) for f in fields(kind)})
         try:
             with _notes(), _terminable():
-                function(*args, **kwargs)
+                function(**values)
         except (Exception, KeyboardInterrupt) as error:
             if isinstance(error, typer.Exit | typer.BadParameter):
                 raise
@@ -117,7 +134,24 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             fail(message)
             raise typer.Exit(code) from None
 
+    run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     return run
+
+
+@functools.cache
+def _fields_as_parameters(options: type) -> list[inspect.Parameter]:
+    """Make options parameters; commands that share them share the objects."""
+    hints = get_type_hints(options, include_extras=True)
+    return [
+        inspect.Parameter(
+            f.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default_of(f),
+            annotation=hints[f.name],
+        )
+        for f in fields(options)
+    ]
 
 
 @contextmanager
@@ -161,3 +195,30 @@ def interrupted() -> int:
     """Say that the user stopped the command before it began."""
     fail("Interrupted; no output was changed.")
     return INTERRUPTED
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[..., None]]:
+    """Show a bar on stderr where that is a terminal, and nothing elsewhere.
+
+    Gives the function that moves it: ``update(title, share_done, text="")``.
+    """
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    console = err()
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        Remaining(),
+        TextColumn("{task.fields[text]}", markup=False),
+    )
+    hidden = not console.file.isatty()
+    with Progress(*columns, console=console, transient=True, disable=hidden) as shown:
+        task = shown.add_task("", total=1.0, text="")
+
+        def update(title: str, share: float, text: str = "") -> None:
+            shown.update(task, description=plain(title), completed=share, text=plain(text))
+
+        yield update

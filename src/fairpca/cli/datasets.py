@@ -34,7 +34,7 @@ def datasets(
 
     `fairpca datasets german-credit -o german.csv`
     """
-    from fairpca.data.files.kinds import output_suffix, write_table
+    from fairpca.data.files.kinds import write_table
     from fairpca.datasets import bundle
 
     if name is None:
@@ -51,7 +51,7 @@ def datasets(
     if output is None:
         say(*bundle.describe(name).splitlines())
         return
-    options.checked("--output", output_suffix, output)
+    options.check_table_kind(output)
     table = bundle.table(name)
     write_table(table, output)
     say(f"{table.num_rows} rows × {table.num_columns} columns written to {output}")

@@ -1,4 +1,4 @@
-"""Exit codes, and from an exception to the one line a user should read."""
+"""Exit codes, and the one line that tells a user of an exception."""
 
 from __future__ import annotations
 
@@ -44,12 +44,7 @@ def missing_extra(name: str) -> str:
 def worded(message: Any, parameters: Collection[str] = ()) -> str:
     """Return a message with the settings it advises written as options.
 
-    Parameters
-    ----------
-    message : exception, warning or str
-        What to say.
-    parameters : collection of str
-        What the running command takes. Other settings are options of `fairpca fit`.
+    `parameters` are what the running command takes; other settings are options of `fairpca fit`.
     """
     worded = getattr(message, "worded", None)
     if worded is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fairpca.cli.console import note
+from fairpca.cli.options import FeatureOptions, GroupOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,25 +20,17 @@ if TYPE_CHECKING:
     from fairpca.data.tables.roles import Roles, TableParts
     from fairpca.datasets.recipes import DatasetInfo
 
-__all__ = ["Input", "bundled", "bundled_source", "load_input", "load_parts", "open_parts"]
+__all__ = ["DEFAULT_DATASET", "Input", "bundled", "bundled_source", "load_parts", "open_parts"]
 
 DEFAULT_DATASET = "german_credit"
 
 
 @dataclass(frozen=True)
 class Input:
-    """A table and what is known of it beforehand.
+    """A table, what to call it, and what is known of it beforehand.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        The rows.
-    title : str
-        What to call it.
-    sensitive, label, positive, drop
-        The bundled data set's own roles; empty for a file.
-    remarks : tuple of str
-        What to know about how a file was taken.
+    A bundled data set has roles of its own, and a positive label; a file has remarks on how it was
+    taken.
     """
 
     table: pa.Table
@@ -49,30 +42,7 @@ class Input:
     remarks: tuple[str, ...] = ()
 
 
-def load_input(
-    data: str | None,
-    sensitive: Sequence[str],
-    text: Sequence[str] = (),
-    na_values: Sequence[str] = (),
-) -> Input:
-    """Read a file, or the bundled data set of that name (German credit without any).
-
-    Columns of a file named in `text` are read letter by letter.
-    """
-    from fairpca.data.files.kinds import open_table
-
-    info = bundled(data, na_values)
-    if info is not None:
-        return _bundled(info, sensitive)
-    assert data is not None  # noqa: S101 - else there was a bundled one
-    source = open_table(data, na_values=na_values).as_text(text)
-    for remark in source.notes:
-        note(f"{data}: {remark}.")
-    table = source.read(_columns_needed(source, sensitive))
-    return Input(table, Path(data).name, remarks=source.notes)
-
-
-def bundled(data: str | None, na_values: Sequence[str] | None = None) -> DatasetInfo | None:
+def bundled(data: str | None, na_values: Sequence[str] = ()) -> DatasetInfo | None:
     """Return the bundled data set of that name, German credit without any; None for a file.
 
     A file of the same name comes first.
@@ -93,7 +63,7 @@ def bundled(data: str | None, na_values: Sequence[str] | None = None) -> Dataset
     return known[name]
 
 
-def bundled_source(data: str, na_values: Sequence[str] | None = None) -> TableSource | None:
+def bundled_source(data: str, na_values: Sequence[str] = ()) -> TableSource | None:
     """Return the rows of a bundled data set as a source to read from; None for a file."""
     from fairpca.data.files.table_source import TableInMemory
     from fairpca.datasets.bundle import table
@@ -125,15 +95,7 @@ def _bundled(info: Any, sensitive: Sequence[str]) -> Input:
 
 
 def load_parts(
-    data: str | None,
-    sensitive: Sequence[str] | None,
-    label: str | None,
-    drop: Sequence[str] | None,
-    bins: Sequence[str] | None,
-    *,
-    keep_sensitive: bool,
-    na_values: Sequence[str] | None = None,
-    categorical: Sequence[str] | None = None,
+    data: str | None, groups: GroupOptions, features: FeatureOptions
 ) -> tuple[Input, TableParts]:
     """Read a table and take it apart by the options, a bundled data set's own roles filling in.
 
@@ -145,9 +107,15 @@ def load_parts(
     """
     from fairpca.data.tables.roles import check_attributes, split_table
 
-    text = _text_columns(sensitive, label, bins, categorical)
-    given = load_input(data, sensitive or (), text, na_values or ())
-    roles = _roles(given, given.table.column_names, sensitive, label, drop, bins, keep_sensitive)
+    info = bundled(data, groups.na_values)
+    if info is not None:
+        given = _bundled(info, groups.sensitive)
+    else:
+        assert data is not None  # noqa: S101 - else there was a bundled one
+        source = _opened(data, groups, features)
+        table = source.read(_columns_needed(source, groups.sensitive))
+        given = Input(table, Path(data).name, remarks=source.notes)
+    roles = _roles(given, given.table.column_names, groups, features)
     parts = split_table(given.table, roles)
     check_attributes(parts)
     own = given.positive if roles.label == given.label else roles.positive
@@ -155,62 +123,47 @@ def load_parts(
 
 
 def open_parts(
-    data: str,
-    sensitive: Sequence[str] | None,
-    label: str | None,
-    drop: Sequence[str] | None,
-    bins: Sequence[str] | None,
-    *,
-    keep_sensitive: bool,
-    na_values: Sequence[str] | None = None,
-    categorical: Sequence[str] | None = None,
+    data: str, groups: GroupOptions, features: FeatureOptions
 ) -> tuple[TableSource, Roles] | None:
     """Look at a file and decide its columns' roles without reading its rows; see `load_parts`.
 
     None for a bundled data set.
     """
+    if bundled(data, groups.na_values) is not None:
+        return None
+    source = _opened(data, groups, features)
+    names = _columns_needed(source, groups.sensitive)
+    return source, _roles(Input(None, Path(data).name), names, groups, features)
+
+
+def _opened(data: str, groups: GroupOptions, features: FeatureOptions) -> TableSource:
+    """Open a file; columns of names are read letter by letter, though they may look like numbers.
+
+    Those are the groups, the label and what is categorical, but for classes of numbers.
+    """
     from fairpca.data.files.kinds import open_table
 
-    if bundled(data, na_values) is not None:
-        return None
-    text = _text_columns(sensitive, label, bins, categorical)
-    table = open_table(data, na_values=na_values or ()).as_text(text)
-    for remark in table.notes:
+    binned = {text.rpartition("=")[0] for text in groups.bin}
+    named = [*groups.sensitive, *([groups.label] if groups.label else []), *features.categorical]
+    text = [name for name in named if name not in binned]
+    source = open_table(data, na_values=groups.na_values).as_text(text)
+    for remark in source.notes:
         note(f"{data}: {remark}.")
-    nothing = Input(None, Path(data).name)
-    names = _columns_needed(table, sensitive or ())
-    return table, _roles(nothing, names, sensitive, label, drop, bins, keep_sensitive)
-
-
-def _text_columns(
-    sensitive: Sequence[str] | None,
-    label: str | None,
-    bins: Sequence[str] | None,
-    categorical: Sequence[str] | None,
-) -> list[str]:
-    """Return the columns whose values are names, though they may look like numbers."""
-    binned = {text.rpartition("=")[0] for text in bins or ()}
-    named = [*(sensitive or ()), *([label] if label else []), *(categorical or ())]
-    return [name for name in named if name not in binned]
+    return source
 
 
 def _roles(
-    given: Input,
-    column_names: Sequence[str],
-    sensitive: Sequence[str] | None,
-    label: str | None,
-    drop: Sequence[str] | None,
-    bins: Sequence[str] | None,
-    keep_sensitive: bool,
+    given: Input, column_names: Sequence[str], groups: GroupOptions, features: FeatureOptions
 ) -> Roles:
     from fairpca.data.tables.roles import assign_roles, parse_edges
 
     try:
-        edges = dict(parse_edges(text) for text in bins or ())
+        edges = dict(parse_edges(text) for text in groups.bin)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--bin") from error
-    _check_dropped(drop or (), {"--sensitive": (*(sensitive or ()), *edges), "--label": (label,)})
-    chosen = tuple(sensitive or ()) or (() if edges else given.sensitive)
+    named = {"--sensitive": (*groups.sensitive, *edges), "--label": (groups.label,)}
+    _check_dropped(features.drop, named)
+    chosen = tuple(groups.sensitive) or (() if edges else given.sensitive)
     if not (chosen or edges):
         raise typer.BadParameter(
             f"name at least one column that says which group a row belongs to. {given.title} has "
@@ -220,9 +173,9 @@ def _roles(
     return assign_roles(
         column_names,
         sensitive=chosen,
-        label=label or given.label,
-        drop={**given.drop, **dict.fromkeys(drop or (), "dropped")},
-        keep_sensitive=keep_sensitive,
+        label=groups.label or given.label,
+        drop={**given.drop, **dict.fromkeys(features.drop, "dropped")},
+        keep_sensitive=features.keep_sensitive,
         edges=edges,
         where=given.title,
     )

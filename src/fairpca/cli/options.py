@@ -1,208 +1,305 @@
-"""Options that several commands share, and the checks of their values."""
+"""Options that several commands share, each declared once, and the checks of their values.
+
+A command takes a whole dataclass of options as one parameter: `fairpca.cli.console.command` gives
+the command line an option for each of its fields, of the same name.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, Field, dataclass, field, fields
+from enum import StrEnum, auto
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fairpca.data.choices import CRITERIA
+if TYPE_CHECKING:
+    from fairpca.data.tables.encoder import TableEncoder
 
 __all__ = [
-    "BIN",
-    "CATEGORICAL",
-    "CRITERIA",
-    "CRITERION",
-    "CSV",
     "DATA",
-    "DROP",
-    "GROUPS_MISSING",
-    "HTML",
-    "KEEP_SENSITIVE",
-    "LABEL",
-    "MAX_CATEGORIES",
-    "MAX_MMD",
-    "MAX_SAMPLES",
-    "MISSING",
     "MISSING_GROUPS",
-    "MODEL",
-    "NA_VALUES",
-    "NO_HTML",
-    "N_COMPONENTS",
-    "POSITIVE_LABEL",
-    "SCALE",
-    "SEED",
-    "SENSITIVE",
-    "TEST_SIZE",
+    "Criterion",
+    "CriterionOption",
+    "Data",
+    "FeatureOptions",
+    "GroupOptions",
+    "MaxMmd",
+    "Measuring",
+    "MissingGroups",
+    "MissingGroupsOption",
+    "Model",
+    "NComponents",
+    "NaValues",
+    "PositiveLabel",
+    "Seed",
+    "as_words",
+    "changed",
     "check_distinct",
-    "checked",
-    "choice",
+    "check_table_kind",
+    "default_of",
     "few",
     "match_label",
-    "parse_components",
-    "read_target",
-    "target_needs_label",
+    "no_label",
+    "parsed",
 ]
+
+
+class Criterion(StrEnum):
+    """As of the estimators."""
+
+    demographic_parity = auto()
+    equal_opportunity = auto()
+    equalized_odds = auto()
+
+
+class MissingGroups(StrEnum):
+    """What becomes of rows without group label."""
+
+    error = auto()
+    unlabelled = auto()
+
+    @property
+    def plain(self) -> Literal["error", "unlabelled"]:
+        """The value as the estimators take it."""
+        return "unlabelled" if self is MissingGroups.unlabelled else "error"
+
+
+class Missing(StrEnum):
+    """What becomes of missing feature values."""
+
+    error = auto()
+    impute = auto()
+
+
+def parsed(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Let a function read an option's value: its ValueError is wrong use of the command."""
+
+    def parse(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    return parse
+
+
+def _n_components(text: str) -> int | float | None:
+    """Read a whole number, a share of the variance in (0, 1), or ``all``."""
+    if text == "all":
+        return None
+    with suppress(ValueError):
+        if int(text) >= 1:
+            return int(text)
+    with suppress(ValueError):
+        if 0 < float(text) < 1:
+            return float(text)
+    raise ValueError(
+        f"{text!r} is neither a whole number of at least 1, a share of the variance between 0 and "
+        "1, nor all."
+    )
+
 
 DATA = typer.Argument(
     help="A file (.csv, .tsv, .parquet, .arrow, .feather, .npy, .npz), or a bundled data set's "
     "name.",
     show_default=False,
 )
-MODEL = typer.Argument(help="The model file.", show_default=False)
-SENSITIVE = typer.Option(
-    "--sensitive",
-    "-s",
-    metavar="COL",
-    help="A column that says which group a row belongs to, or a comparison that makes two groups "
-    "of a numeric column, such as 'age>=25'. Repeat for several attributes.",
-)
-LABEL = typer.Option(
-    "--label",
-    "-y",
-    metavar="COL",
-    help="The column to predict, or a comparison such as 'score>=0.3'; not a feature.",
-)
-DROP = typer.Option(
-    "--drop", "-d", metavar="COL", help="A column that is no feature, such as a name. Repeatable."
-)
-BIN = typer.Option(
-    "--bin",
-    metavar="COL=EDGES",
-    help="Put a numeric sensitive column into classes, such as age=25,60. Repeatable.",
-)
-CATEGORICAL = typer.Option(
-    metavar="COL", help="A numeric column whose numbers are codes. Repeatable."
-)
-KEEP_SENSITIVE = typer.Option("--keep-sensitive", help="Let sensitive columns be features too.")
-CRITERION = typer.Option(
-    help="demographic_parity, equal_opportunity or equalized_odds (the last two need --label)."
-)
-MAX_MMD = typer.Option(
-    min=1e-15,
-    help="The largest MMD² distribution-matching may leave between groups.  [default: 0.001]",
-)
-POSITIVE_LABEL = typer.Option(
-    metavar="VALUE", help="The label that counts as positive, such as hired."
-)
-MISSING = typer.Option(
-    help="Missing feature values: error, or impute (the mean; for text a category of its own)."
-)
+Data = Annotated[str, DATA]
+Model = Annotated[Path, typer.Argument(help="The model file.", show_default=False)]
+NaValues = Annotated[
+    list[str],
+    typer.Option(
+        "--na-values",
+        metavar="TEXT",
+        help="What stands for a missing value in a CSV file, such as NA, besides the empty field; "
+        "of a model, what did so when it was fitted. Repeatable.",
+    ),
+]
+NComponents = Annotated[
+    Any,
+    typer.Option(
+        "--n-components",
+        "-k",
+        metavar="K",
+        parser=parsed(_n_components),
+        help="Components to keep: a number, a share such as 0.9 of the variance left after the "
+        "constraint, or all.",
+    ),
+]
+MaxMmd = Annotated[
+    float | None,
+    typer.Option(
+        min=1e-15,
+        help="The largest MMD² distribution-matching may leave between groups.  [default: 0.001]",
+    ),
+]
+CriterionOption = Annotated[
+    Criterion, typer.Option(help="Whose groups are made alike; the last two need --label.")
+]
+PositiveLabel = Annotated[
+    str | None,
+    typer.Option(metavar="VALUE", help="The label that counts as positive, such as hired."),
+]
 MISSING_GROUPS = typer.Option(
     help="Rows without group label: error, or unlabelled (in no group). A model's own choice where "
     "there is a model."
 )
-NA_VALUES = typer.Option(
-    "--na-values",
-    metavar="TEXT",
-    help="What stands for a missing value in a CSV file, such as NA, besides the empty field; of a "
-    "model, what did so when it was fitted. Repeatable.",
-)
-N_COMPONENTS = typer.Option(
-    "--n-components",
-    "-k",
-    metavar="K",
-    help="Components to keep: a number, a share such as 0.9 of the variance left after the "
-    "constraint, or all.",
-)
-SCALE = typer.Option("--scale/--no-scale", help="Standardize numeric columns.")
-MAX_CATEGORIES = typer.Option(
-    min=2, help="The most values a text column may have, each of which becomes a feature."
-)
-TEST_SIZE = typer.Option(min=0.01, max=0.99, help="Share of rows held out to measure on.")
-MAX_SAMPLES = typer.Option(
-    min=100, help="The most rows to measure MMD² and leakage on, or train classifiers on."
-)
-HTML = typer.Option(help="The page to write, with figures and the same tables.")
-NO_HTML = typer.Option("--no-html", help="Write no page.")
-CSV = typer.Option(help="Write the numbers, unrounded: .csv or .parquet.")
-SEED = typer.Option(help="Seed of everything random.")
-
-GROUPS_MISSING: tuple[Literal["error", "unlabelled"], ...] = ("error", "unlabelled")
-
-Value = TypeVar("Value", bound=str)
+MissingGroupsOption = Annotated[MissingGroups, MISSING_GROUPS]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
 
 
-def choice(option: str, value: str, values: tuple[Value, ...]) -> Value:
-    """Return the one of `values` that was given.
+@dataclass(frozen=True)
+class GroupOptions:
+    """Which columns say the groups and the label, and how a file is read."""
 
-    Raises
-    ------
-    typer.BadParameter
-        If it is none of them.
+    sensitive: Annotated[
+        list[str],
+        typer.Option(
+            "--sensitive",
+            "-s",
+            metavar="COL",
+            help="A column that says which group a row belongs to, or a comparison that makes two "
+            "groups of a numeric column, such as 'age>=25'. Repeat for several attributes.",
+        ),
+    ] = field(default_factory=list)
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--label",
+            "-y",
+            metavar="COL",
+            help="The column to predict, or a comparison such as 'score>=0.3'; not a feature.",
+        ),
+    ] = None
+    bin: Annotated[
+        list[str],
+        typer.Option(
+            "--bin",
+            metavar="COL=EDGES",
+            help="Put a numeric sensitive column into classes, such as age=25,60. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+    na_values: NaValues = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class FeatureOptions:
+    """Which columns are features, and how they are encoded."""
+
+    drop: Annotated[
+        list[str],
+        typer.Option(
+            "--drop",
+            "-d",
+            metavar="COL",
+            help="A column that is no feature, such as a name. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+    categorical: Annotated[
+        list[str],
+        typer.Option(metavar="COL", help="A numeric column whose numbers are codes. Repeatable."),
+    ] = field(default_factory=list)
+    keep_sensitive: Annotated[
+        bool, typer.Option("--keep-sensitive", help="Let sensitive columns be features too.")
+    ] = False
+    missing: Annotated[
+        Missing,
+        typer.Option(
+            help="Missing feature values: error, or impute (the mean; for text a category of its "
+            "own)."
+        ),
+    ] = Missing.error
+    scale: Annotated[
+        bool, typer.Option("--scale/--no-scale", help="Standardize numeric columns.")
+    ] = True
+    max_categories: Annotated[
+        int | None,
+        typer.Option(
+            min=2, help="The most values a text column may have, each of which becomes a feature."
+        ),
+    ] = None
+
+    def encoder(self) -> TableEncoder:
+        """Return the unfitted encoder."""
+        from fairpca.data.tables.encoder import TableEncoder
+
+        return TableEncoder(
+            scale=self.scale,
+            missing="impute" if self.missing is Missing.impute else "error",
+            categorical=tuple(self.categorical),
+            max_categories=self.max_categories,
+        )
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """How methods are measured, and where the results go."""
+
+    test_size: Annotated[
+        float, typer.Option(min=0.01, max=0.99, help="Share of rows held out to measure on.")
+    ] = 0.3
+    max_samples: Annotated[
+        int,
+        typer.Option(
+            min=100, help="The most rows to measure MMD² and leakage on, or train classifiers on."
+        ),
+    ] = 3000
+    html: Annotated[
+        Path, typer.Option(help="The page to write, with figures and the same tables.")
+    ] = Path("fairpca-report.html")
+    no_html: Annotated[bool, typer.Option("--no-html", help="Write no page.")] = False
+    csv: Annotated[
+        Path | None, typer.Option(help="Write the numbers, unrounded: .csv or .parquet.")
+    ] = None
+
+    @property
+    def page(self) -> Path | None:
+        """The page to write, if one is wanted."""
+        return None if self.no_html else self.html
+
+    @property
+    def csv_by_rank(self) -> Path | None:
+        """The file of the losses by number of components, beside the other."""
+        csv = self.csv
+        return None if csv is None else csv.with_name(f"{csv.stem}_by_rank{csv.suffix}")
+
+
+def default_of(option: Field[Any]) -> Any:
+    """Return the default of an option that is a field of a dataclass."""
+    return option.default if option.default_factory is MISSING else option.default_factory()
+
+
+def changed(options: Any) -> dict[str, Any]:
+    """Return the options of a dataclass that do not have their default, with plain values."""
+    values = {f.name: (getattr(options, f.name), default_of(f)) for f in fields(options)}
+    return {
+        name: value.value if isinstance(value, StrEnum) else value
+        for name, (value, default) in values.items()
+        if value != default
+    }
+
+
+def as_words(*options: Any) -> list[str]:
+    """Write the options that do not have their default as one types them.
+
+    Examples
+    --------
+    >>> as_words(GroupOptions(["sex", "age>=25"]), FeatureOptions(scale=False))
+    ['--sensitive', 'sex', '--sensitive', 'age>=25', '--no-scale']
     """
-    for known in values:
-        if value == known:
-            return known
-    raise typer.BadParameter(f"{value!r} is not one of {', '.join(values)}.", param_hint=option)
-
-
-def checked(option: str, check: Callable[[Any], object], value: Any) -> None:
-    """Turn a ValueError about an option's value into wrong use of the command.
-
-    Raises
-    ------
-    typer.BadParameter
-        If the check raises ValueError.
-    """
-    try:
-        check(value)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error
-
-
-def read_target(text: str) -> Any:
-    """Read ``--target``.
-
-    Raises
-    ------
-    typer.BadParameter
-        If it is no target.
-    """
-    from fairpca.model_selection import parse_target
-
-    try:
-        return parse_target(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--target") from error
-
-
-def target_needs_label(target: Any) -> bool:
-    """Whether a target compares what a classifier of the label does."""
-    from fairpca.model_selection.targets import find_target
-
-    return find_target(target.name).needs_label
-
-
-def parse_components(text: str) -> int | float | None:
-    """Read ``--n-components``: a whole number, a share of the variance in (0, 1), or ``all``.
-
-    Raises
-    ------
-    typer.BadParameter
-        If it is none of these.
-    """
-    if text == "all":
-        return None
-    try:
-        number = int(text)
-        if number >= 1:
-            return number
-    except ValueError:
-        try:
-            share = float(text)
-            if 0 < share < 1:
-                return share
-        except ValueError:
-            pass
-    raise typer.BadParameter(
-        f"{text!r} is neither a whole number of at least 1, a share of the variance between 0 and "
-        "1, nor all.",
-        param_hint="--n-components",
-    )
+    words: list[str] = []
+    for name, value in ((n, v) for each in options for n, v in changed(each).items()):
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{flag}")
+        else:
+            for one in value if isinstance(value, list) else [value]:
+                words += [f"--{flag}", str(one)]
+    return words
 
 
 def check_distinct(output: Path, *inputs: str | Path, option: str = "--output") -> None:
@@ -220,35 +317,48 @@ def check_distinct(output: Path, *inputs: str | Path, option: str = "--output") 
             )
 
 
+def check_table_kind(output: Path, *, option: str = "--output") -> None:
+    """Refuse a name whose suffix is no kind of table that can be written.
+
+    Raises
+    ------
+    typer.BadParameter
+        If it is none.
+    """
+    from fairpca.data.files.kinds import output_suffix
+
+    try:
+        output_suffix(output)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
 def few(texts: Sequence[str], most: int = 40) -> str:
     """Join texts with commas, the first few where there are many."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
 
 
-def match_label(label: Any, wanted: str | None, known: Any, *, required: bool = False) -> Any:
-    """Return the value of the label column that is written like the wanted one.
+def no_label(what: str) -> typer.BadParameter:
+    """Return the error of a command that is asked for `what` without a label column."""
+    return typer.BadParameter(
+        f"{what} needs a label column: name it with --label (-y).", param_hint="--label"
+    )
 
-    Parameters
-    ----------
-    label : ndarray
-        The labels of the rows, None without a label column.
-    wanted : str, optional
-        What the user named.
-    known : object
-        What counts as positive otherwise: in a bundled data set, or to a fitted model.
-    required : bool
-        Whether one is needed where labels do not tell.
+
+def match_label(label: Any, wanted: str | None, known: Any, *, required: bool = False) -> Any:
+    """Return the value of the label column, an array, that is written like the wanted one.
+
+    `known` counts as positive where none is wanted: that of a bundled data set, of a comparison,
+    or of a fitted model. None without either, unless it is `required` and labels do not tell.
 
     Raises
     ------
     ValueError
-        If no row has it, it is required and not known, or there is no label column.
+        If no row has it, or it is required and not known.
     """
     from fairpca.data.advice import AdviceError, Setting
 
-    if label is None:
-        raise ValueError("this needs a label column: name it with --label.")
     values = sorted(set(label.tolist()), key=str)
     shown = few([repr(str(v)) for v in values], 10)
     if wanted is None:
@@ -260,10 +370,10 @@ def match_label(label: Any, wanted: str | None, known: Any, *, required: bool = 
             )
         if known is None:
             return None
-    for value in values:
-        if str(value) == str(known if wanted is None else wanted):
-            return value
     missed = str(known if wanted is None else wanted)
+    for value in values:
+        if str(value) == missed:
+            return value
     start = f"no row has the label {missed!r}; there are {shown}. "
     alike = [str(v) for v in values if _bare_label(v) == _bare_label(missed)]
     if len(alike) == 1:
@@ -271,6 +381,11 @@ def match_label(label: Any, wanted: str | None, known: Any, *, required: bool = 
             start + "They differ in blanks, dots or case. If it is the same, say so: ",
             Setting("pos_label", alike[0]),
             ".",
+        )
+    if len(values) == 1:
+        raise ValueError(
+            f"no row has the label {missed!r}: every row has {shown}, and a label of one value "
+            "only cannot be predicted. Name another column or comparison with --label."
         )
     raise AdviceError(start + "Name the one that counts as positive: ", Setting("pos_label"), ".")
 

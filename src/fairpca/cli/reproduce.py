@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairpca.cli.console import command, note, say
-from fairpca.cli.progress import progress_bar
+from fairpca.cli.console import command, note, progress_bar, say
 from fairpca.cli.tables import print_table
 
 if TYPE_CHECKING:

@@ -8,17 +8,17 @@ from typing import Annotated
 import typer
 
 from fairpca.cli import options
-from fairpca.cli.console import command, note, say
+from fairpca.cli.console import command, note, progress_bar, say
 from fairpca.cli.inputs import bundled_source
-from fairpca.cli.progress import progress_bar
 
 __all__ = ["transform"]
 
 
 @command
 def transform(
-    model: Annotated[Path, options.MODEL],
-    data: Annotated[str, options.DATA],
+    *,
+    model: options.Model,
+    data: options.Data,
     output: Annotated[
         Path,
         typer.Option(
@@ -26,13 +26,13 @@ def transform(
         ),
     ],
     keep: Annotated[
-        list[str] | None,
+        list[str],
         typer.Option("--keep", metavar="COL", help="Copy a column, such as an id. Repeatable."),
-    ] = None,
+    ] = [],  # noqa: B006 - typer copies it
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse text values that fit did not see.")
     ] = False,
-    na_values: Annotated[list[str] | None, options.NA_VALUES] = None,
+    na_values: options.NaValues = [],  # noqa: B006
 ) -> None:
     """Transform the rows of DATA by a fitted MODEL; groups and labels are not needed.
 
@@ -48,16 +48,15 @@ def transform(
     `fairpca transform model.fairpca german-credit -o fair.csv`
     """
     from fairpca.data.files.atomic import check_target
-    from fairpca.data.files.kinds import output_suffix
     from fairpca.data.tables.categories import describe_filled
     from fairpca.models.apply import open_for_model, transform_file
     from fairpca.models.files import load_model
 
     options.check_distinct(output, model, data)
-    options.checked("--output", output_suffix, output)
+    options.check_table_kind(output)
     check_target(output)
     loaded = load_model(model)
-    source = bundled_source(data, na_values) or open_for_model(loaded, data, na_values or ())
+    source = bundled_source(data, na_values) or open_for_model(loaded, data, na_values)
     for remark in source.notes:
         note(f"{data}: {remark}.")
     title = f"Transforming {Path(data).name}"
@@ -66,7 +65,7 @@ def transform(
             loaded,
             source,
             output,
-            keep=keep or (),
+            keep=keep,
             strict=strict,
             progress=lambda share: update(title, share),
         )

@@ -1,12 +1,14 @@
-"""The one way to warn: warnings point at the user's line of code, however deep they arise."""
+"""One way to warn, at the line of the caller's code however deep it arises, and one to collect."""
 
 from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["warn_caller"]
+__all__ = ["collect_warnings", "warn_caller"]
 
 _INSIDE = (str(Path(__file__).parents[1]),)
 _BETWEEN = ("sklearn",)  # calls `fit` and `transform` in pipelines and searches
@@ -23,3 +25,23 @@ def warn_caller(message: str | Warning, category: type[Warning] = UserWarning) -
 def _is_inner(filename: str, namespace: dict[str, object]) -> bool:
     package = str(namespace.get("__name__", "")).partition(".")[0]
     return filename.startswith(_INSIDE) or package in _BETWEEN
+
+
+@contextmanager
+def collect_warnings() -> Iterator[list[Warning]]:
+    """Collect warnings, each text once, instead of showing them; those for developers are dropped.
+
+    The list is filled when the block ends, well or not.
+    """
+    told: list[Warning] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield told
+        finally:
+            texts = set[str]()
+            for each in caught:
+                developers = issubclass(each.category, DeprecationWarning | FutureWarning)
+                if not developers and str(each.message) not in texts:
+                    texts.add(str(each.message))
+                    told.append(each.message)  # type: ignore[arg-type]

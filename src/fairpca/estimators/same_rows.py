@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
 
 __all__ = ["SameRows", "fit_settings"]
@@ -40,14 +40,13 @@ class SameRows:
         self.known: dict[Hashable, Any] = {}
 
     def fit(self, estimator: E) -> E:
-        """Fit an estimator, and return it."""
-        share = getattr(estimator, "_fit_same_rows", None)
-        if share is None:
-            given = {name: value for name, value in self.labels.items() if value is not None}
-            estimator.fit(self.X, self.y, **given)  # type: ignore[attr-defined]
-        else:
-            share(self)
-        return estimator
+        """Fit an estimator, and return what its `fit` does: itself."""
+        share: Callable[[SameRows], E] | None = getattr(estimator, "_fit_same_rows", None)
+        if share is not None:
+            return share(self)
+        given = {name: value for name, value in self.labels.items() if value is not None}
+        fitted: E = estimator.fit(self.X, self.y, **given)  # type: ignore[attr-defined]
+        return fitted
 
 
 def fit_settings(

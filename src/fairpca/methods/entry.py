@@ -1,32 +1,25 @@
-"""What there is to know of a method by name: its estimator, and what a comparison tries it with.
+"""A catalog entry: class, description, and the settings that `compare` tries.
 
-The methods themselves are listed in `fairpca.methods.catalogue`.
+The methods themselves are listed in `fairpca.methods.catalog`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from fairpca.data.array_library import giving_arrays
 
-__all__ = ["FIT_OPTIONS", "Aim", "Facts", "Method", "Trial", "once", "parse_setting", "several"]
+__all__ = ["Aim", "Candidate", "Facts", "Method", "Trial", "Tries", "once", "several"]
 
 Aim = Literal["reference", "hide", "balance"]
-
-FIT_OPTIONS = (
-    *("n_components", "n_unfair", "match_mean", "difference", "strength", "criterion", "solver"),
-    *("combine_attributes", "missing_groups", "loss", "memory_limit"),
-)
-"""Parameters for which `fairpca fit` has an option of the same name."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the parameters to try may depend on.
+    """What the settings to try may depend on.
 
     Parameters
     ----------
@@ -37,7 +30,7 @@ class Facts:
     n_directions : int
         Independent directions along which they vary.
     n_contrasts : int
-        Comparisons of groups: one for two groups, else one for each level, over all attributes.
+        One for an attribute with two groups, else one for each level, over all attributes.
     n_unfair : tuple of int
         m asked for; empty to choose.
     max_mmd : float
@@ -71,16 +64,16 @@ class Facts:
 
 @dataclass(frozen=True)
 class Trial:
-    """One row of a comparison, and one point of a frontier.
+    """One setting of a method.
 
     Parameters
     ----------
     label : str
-        Heads the row.
+        Heads its row of a comparison.
     parameters : mapping of str to value
         Of the estimator, where they differ from its defaults.
     series : str
-        Trials of one series are points of one line; the label where it is empty.
+        Trials of one series are points of one line of a figure; the label where it is empty.
     """
 
     label: str
@@ -123,13 +116,11 @@ class Method:
     about : str
         One line for a reader who chooses.
     tries : callable
-        From `Facts` to the trials of a comparison.
+        From `Facts` to the settings that a comparison tries.
     further : callable
         The same for the further points of its frontier.
     fixed : mapping of str to value
         Parameters that make the estimator this method; they cannot be set otherwise.
-    flags : mapping of str to str
-        Options of `fairpca fit` by the parameter they set, where it has another name.
     default : bool
         Whether a comparison includes it unasked.
     slow : bool
@@ -146,7 +137,6 @@ class Method:
     tries: Tries
     further: Tries = lambda facts: ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    flags: Mapping[str, str] = field(default_factory=dict)
     default: bool = False
     slow: bool = False
     nested: bool = False
@@ -171,54 +161,18 @@ class Method:
         common = {name: value for name, value in shared.items() if name in known}
         return giving_arrays(self.kind(**{**common, **parameters, **self.fixed}))
 
-    def trials(self, facts: Facts, *, frontier: bool = False) -> tuple[list[Trial], list[Trial]]:
+    def candidates(self, facts: Facts, *, frontier: bool = False) -> list[Candidate]:
         """Return the rows of a comparison and, if asked for, the further points of a frontier."""
         main = list(self.tries(facts))
         seen = [dict(trial.parameters) for trial in main]
-        further = list(self.further(facts)) if frontier else []
-        return main, [trial for trial in further if dict(trial.parameters) not in seen]
-
-    def options(self, parameters: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return what tells `fairpca fit` to use this method with these parameters.
-
-        Examples
-        --------
-        >>> from fairpca.methods.catalogue import method_named
-        >>> method_named("moment-matching").options({"n_unfair": 3, "match_mean": False})
-        ('--n-unfair', '3', '--no-match-mean')
-        >>> method_named("distribution-matching").options({"tol": 0.01, "n_init": 2})
-        ('--method', 'distribution-matching', '--max-mmd', '0.01', '--set', 'n_init=2')
-        """
-        words = [] if self.name == "moment-matching" else ["--method", self.name]
-        for name, value in parameters.items():
-            if name in self.flags:
-                words += [self.flags[name], f"{value:g}"]
-            elif name == "match_mean":
-                words.append("--match-mean" if value else "--no-match-mean")
-            elif name in FIT_OPTIONS:
-                words += [f"--{name.replace('_', '-')}", str(value)]
-            else:
-                words += ["--set", f"{name}={json.dumps(value)}"]
-        return tuple(words)
+        further = [t for t in self.further(facts) if dict(t.parameters) not in seen]
+        found = [Candidate(self, trial) for trial in main]
+        return found + [Candidate(self, trial, further=True) for trial in further if frontier]
 
 
-def parse_setting(text: str) -> tuple[str, Any]:
-    """Read ``NAME=VALUE``; the value is a number, true, false, null, a JSON list, or else text.
+class Candidate(NamedTuple):
+    """A method with one setting; `further` where it is a point of the frontier only."""
 
-    Raises
-    ------
-    ValueError
-        If it has no name or no ``=``.
-
-    Examples
-    --------
-    >>> parse_setting("delta=0.1"), parse_setting("kernel=rbf")
-    (('delta', 0.1), ('kernel', 'rbf'))
-    """
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise ValueError(f"{text!r} is not of the form NAME=VALUE, such as tol=0.01.")
-    try:
-        return name.strip(), json.loads(value)
-    except ValueError:
-        return name.strip(), value
+    method: Method
+    trial: Trial
+    further: bool = False

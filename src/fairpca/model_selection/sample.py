@@ -18,8 +18,8 @@ from fairpca.data.frames import without_stored_index
 from fairpca.data.groups import Groups, align_features, encode_groups
 from fairpca.data.labels import level_array
 from fairpca.data.matrix import index_of
-from fairpca.data.sampling import group_folds
 from fairpca.data.row_values import align_to_index, checked_weights, without_mask
+from fairpca.data.sampling import group_folds
 from fairpca.estimators.parameters import is_count
 
 __all__ = ["Floats", "Rows", "Sample", "gather_sample", "split_rows", "take_rows"]

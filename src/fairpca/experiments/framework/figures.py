@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from fairpca.experiments.framework.cells import Cell, grouped
-from fairpca.report.page.plots import COLOURS, SYMBOLS, finish, words
+from fairpca.report.page.plots import COLORS, SYMBOLS, finish, words
 
 __all__ = ["biplot", "boxes", "curves", "metric_scatter", "montage", "point_panels"]
 
@@ -50,7 +50,7 @@ def metric_scatter(cells: Iterable[Cell], x: str, y: str) -> go.Figure:
         least = 0.5 * 10.0 ** -pair[0].digits
         ours = [cell.mean for cell in pair]
         printed = [cell.published.mean if cell.published else None for cell in pair]
-        symbol = SYMBOLS[i // len(COLOURS) % len(SYMBOLS)]
+        symbol = SYMBOLS[i // len(COLORS) % len(SYMBOLS)]
         for values, hollow, who in ((ours, "", "ours"), (printed, "-open", "printed")):
             if values[0] is None or values[1] is None:
                 continue
@@ -61,7 +61,7 @@ def metric_scatter(cells: Iterable[Cell], x: str, y: str) -> go.Figure:
                 name=words(name),
                 legendgroup=name,
                 showlegend=not hollow,
-                marker={"symbol": symbol + hollow, "size": 10, "color": COLOURS[i % len(COLOURS)]},
+                marker={"symbol": symbol + hollow, "size": 10, "color": COLORS[i % len(COLORS)]},
                 hovertemplate=f"{words(name)}, {who}<br>{x} = {values[0]:.4g}<br>{y} = %{{y:.4g}}"
                 "<extra></extra>",
             )
@@ -88,7 +88,7 @@ def curves(
             error_y=None if log_y else {"array": [cell.sd for cell in line]},
             mode="lines+markers",
             name=words(name),
-            line={"color": COLOURS[i % len(COLOURS)]},
+            line={"color": COLORS[i % len(COLORS)]},
             marker={"symbol": SYMBOLS[i % len(SYMBOLS)], "size": 8},
         )
     figure.update_xaxes(title_text=words(x), **(_LOGARITHMIC if log_x else {}))
@@ -112,7 +112,7 @@ def point_panels(
                 name=words(group if isinstance(group, str) else f"group {group}"),
                 legendgroup=str(group),
                 showlegend=column == 1,
-                marker={"symbol": SYMBOLS[i], "size": 4, "color": COLOURS[i], "opacity": 0.6},
+                marker={"symbol": SYMBOLS[i], "size": 4, "color": COLORS[i], "opacity": 0.6},
                 row=1,
                 col=column,
             )
@@ -163,7 +163,7 @@ def boxes(values: Mapping[str, Sequence[float]], title: str) -> go.Figure:
             y=list(found),
             name=words(name),
             boxpoints="all",
-            marker={"color": COLOURS[i % len(COLOURS)]},
+            marker={"color": COLORS[i % len(COLORS)]},
             showlegend=False,
         )
     figure.update_yaxes(title_text=title, rangemode="tozero")
@@ -188,7 +188,7 @@ def biplot(
     ends = {name: (scale * x, scale * y) for name, (x, y) in arrows.items()}
     shifts = _label_shifts(ends, np.ptp(points, axis=0))
     for name, (x, y) in arrows.items():
-        color = COLOURS[2] if name == highlighted else "#333333"
+        color = COLORS[2] if name == highlighted else "#333333"
         figure.add_scatter(
             x=[0.0, ends[name][0]],
             y=[0.0, ends[name][1]],

@@ -14,19 +14,13 @@ import pyarrow as pa
 from fairpca.data.choices import CRITERIA
 from fairpca.data.files.table_source import check_columns
 from fairpca.data.tables.encoder import TableEncoder
-from fairpca.data.tables.giveaways import warn_of_giveaways
-from fairpca.data.tables.roles import TableParts, check_attributes
-from fairpca.methods.catalogue import METHODS, PLAIN
+from fairpca.data.tables.roles import TableParts
+from fairpca.methods.catalog import METHODS, PLAIN
 from fairpca.models.files import Model
-from fairpca.report.comparing.comparison import Progress, described
+from fairpca.report.comparing.comparison import Progress, gathered, reissued_warnings
+from fairpca.report.comparing.evaluation import Evaluation
 from fairpca.report.comparing.result import Comparison, MethodResult, Settings
-from fairpca.report.comparing.splits import (
-    check_sizes,
-    collected_warnings,
-    groups_of,
-    split_bench,
-    two_classes,
-)
+from fairpca.report.comparing.splits import check_table
 
 __all__ = ["audit"]
 
@@ -97,64 +91,51 @@ def audit(
             "the model was fitted on a matrix: it has no encoder that makes one of a table. "
             "Measure model.estimator.transform(X) with fairpca.metrics."
         )
-    tell = progress or (lambda share, text: None)
-    with collected_warnings(words) as notes:
-        n_components = _n_components(model.estimator)
-        given = settings or Settings()
-        own = model.estimator
-        positive = given.pos_label
-        chosen = replace(
-            given,
-            n_components=n_components,
-            n_ranks=min(n_components, given.n_ranks),
-            repeats=1,
-            criterion=getattr(own, "criterion", CRITERIA[0]),
-            pos_label=getattr(own, "pos_label", None) if positive is None else positive,
+    own, given = model.estimator, settings or Settings()
+    n_components = int(getattr(own, "n_components_", None) or len(own.components_))
+    positive = given.pos_label
+    known = replace(
+        given,
+        n_components=n_components,
+        n_ranks=min(n_components, given.n_ranks),
+        repeats=1,
+        criterion=getattr(own, "criterion", CRITERIA[0]),
+        pos_label=getattr(own, "pos_label", None) if positive is None else positive,
+    )
+    with reissued_warnings(words) as notes:
+        found = _measured(
+            model.encoder, own, table, parts, known, name, progress or (lambda share, text: None)
         )
-        found = _judged(model, table, parts, chosen, name, tell)
     columns = ", ".join(map(str, model.encoder.feature_names_in_))
     roles = f"The model takes the columns {columns}."
     return replace(found, title=title, audited=name, roles=roles, notes=(*remarks, *notes))
 
 
-def _judged(
-    model: Model,
+def _measured(
+    encoder: TableEncoder,
+    estimator: Any,
     table: pa.Table,
     parts: TableParts,
     settings: Settings,
     name: str,
     tell: Progress,
 ) -> Comparison:
-    encoder = model.encoder
-    assert isinstance(encoder, TableEncoder)  # noqa: S101 - `audit` has checked it
     used = list(encoder.feature_names_in_)
     check_columns(used, table.column_names, "the table")
     parts = replace(parts, features=table.select(used))
-    check_attributes(parts)
-    groups = groups_of(parts, settings)
-    check_sizes(groups, table.num_rows, settings)
-    label = two_classes(parts, settings.pos_label)
-    warn_of_giveaways(parts, categorical=encoder.categorical, positive=settings.pos_label)
-    bench, names, test = split_bench(parts, groups, label, encoder, settings, fitted=True)
+    checked = check_table(parts, encoder, settings, fitted=True)
+    evaluation = Evaluation(checked.split(encoder, settings, fitted=True), settings)
     tell(0.1, "plain PCA")
-    (trial,), _ = PLAIN.trials(bench.facts(groups))
-    plain = bench.measure(PLAIN, trial)
+    (candidate,) = PLAIN.candidates(evaluation.facts(checked.groups))
+    plain = evaluation.measure(candidate)
     tell(0.4, name)
-    judged = bench.judge(_known(model.estimator, name), model.estimator)
-    tell(0.8, "losses")
-    found = described(bench, test, groups, parts, names, [plain, judged])
-    if not len(judged.components):
-        return found
-    plain_curves = bench.by_rank(PLAIN, trial)
-    curves = (plain_curves, bench.prefix_curves(name, model.estimator))
-    return replace(found, curves=tuple(curve for curve in curves if curve is not None))
-
-
-def _n_components(estimator: Any) -> int:
-    return int(getattr(estimator, "n_components_", None) or len(estimator.components_))
-
-
-def _known(estimator: Any, name: str) -> MethodResult:
-    """Start the model's row with what its class tells."""
+    # What its class tells; a class without an entry is shown like plain PCA.
     method = next((m for m in METHODS if m is not PLAIN and m.kind is type(estimator)), PLAIN)
-    return MethodResult(name, method=method.name, series=name, aim=method.aim)
+    row = MethodResult(name, method=method.name, series=name, aim=method.aim)
+    audited = evaluation.measure_fitted(row, estimator)
+    tell(0.8, "losses")
+    found = gathered(evaluation, checked, [plain, audited])
+    if not len(audited.components):
+        return found
+    curves = (evaluation.by_rank(candidate), evaluation.prefix_curves(name, estimator))
+    return replace(found, curves=tuple(curve for curve in curves if curve is not None))

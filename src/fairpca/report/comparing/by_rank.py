@@ -73,18 +73,9 @@ def rank_curves(
     *,
     problem: str = "",
 ) -> RankCurves:
-    """Measure fits with 1, 2, … components.
+    """Measure fits with 1, 2, … components (see `prefixes`) on rows and their groups.
 
-    Parameters
-    ----------
-    name : str
-        The method.
-    models : iterable of fitted projections
-        With 1, 2, … components; see `prefixes`.
-    rows : mapping of str to (ndarray of shape (n_samples, n_features), mapping)
-        Rows and their groups, by the names in `ROWS`.
-    problem : str
-        Why there are no more models.
+    The rows are named as in `ROWS`; `problem` says why there are no more models.
     """
     found: dict[tuple[str, str], list[GroupMeasure]] = {}
     gaps: list[float] = []

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
 from fairpca.data.array_library import giving_arrays
 from fairpca.data.sampling import balanced_sample
+from fairpca.data.tables.encoder import TableEncoder
 from fairpca.estimators.same_rows import SameRows
-from fairpca.methods.entry import Method, Trial
+from fairpca.methods.entry import Candidate
 from fairpca.model_selection import FairnessTargetCV
 from fairpca.report.comparing.result import ChosenSetting, Settings
+from fairpca.report.comparing.splits import CheckedTable, Part, split_rows
 from fairpca.report.comparing.timed_fit import TookTooLong, in_time, too_slow
 
-__all__ = ["CHOOSING_ROWS", "Choices", "TrainingTable", "choose_trials"]
+__all__ = ["CHOOSING_ROWS", "Choices", "choose_candidates", "training_sample"]
 
 CHOOSING_ROWS = 10_000
 """The most training rows that settings are chosen on."""
@@ -30,82 +30,62 @@ Choices = Mapping[str, ChosenSetting]
 """What was chosen, by method."""
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingTable:
-    """Training rows before they are encoded.
+def training_sample(table: CheckedTable, settings: Settings) -> Part:
+    """Return the training rows of the first split before they are encoded.
 
-    Parameters
-    ----------
-    features : pyarrow.Table
-    sensitive : mapping of str to ndarray
-    label : ndarray or None
-    encoder : TableEncoder
-        Unfitted.
+    At most `CHOOSING_ROWS` of them, groups in proportion.
     """
-
-    features: Any
-    sensitive: Mapping[str, NDArray[Any]]
-    label: NDArray[Any] | None
-    encoder: Any
-
-    def sample(self, groups: Any, seed: int) -> TrainingTable:
-        """Return at most `CHOOSING_ROWS` of the rows, groups in proportion."""
-        if groups.n_samples <= CHOOSING_ROWS:
-            return self
-        rows = np.sort(balanced_sample(groups, CHOOSING_ROWS, seed))
-        return TrainingTable(
-            self.features.take(rows),
-            {name: values[rows] for name, values in self.sensitive.items()},
-            None if self.label is None else self.label[rows],
-            self.encoder,
-        )
+    train, _ = split_rows(table.groups, table.rows.label, settings)
+    if len(train) > CHOOSING_ROWS:
+        rows = balanced_sample(table.groups.take(train), CHOOSING_ROWS, settings.seed)
+        train = train[np.sort(rows)]
+    return table.rows.take(train)
 
 
-def choose_trials(
-    methods: Sequence[tuple[Method, Sequence[Trial]]],
-    table: TrainingTable,
+def choose_candidates(
+    candidates: Sequence[Candidate],
+    rows: Part,
+    encoder: TableEncoder,
     settings: Settings,
     tell: Callable[[str], None],
     jobs: int = 1,
-) -> tuple[list[tuple[Method, Trial]], Choices]:
-    """Choose one trial of each method by cross-validation of training rows.
+) -> tuple[list[Candidate], Choices]:
+    """Choose one setting of each method by cross-validation of training rows.
 
-    Parameters
-    ----------
-    methods : sequence of (Method, sequence of Trial)
-        Methods, and the settings to choose from.
-    table : TrainingTable
-        The rows; encoding is fitted within folds.
-    settings : Settings
-        With the target.
-    tell : callable
-        Told what comes next.
-    jobs : int
-        Processes that share the folds of a method; those under the time limit have their own.
-
-    Returns
-    -------
-    list of (Method, Trial)
-        One for each method.
-    Choices
+    The rows are not encoded yet: the encoder is fitted within folds. `tell` is told what comes
+    next; `jobs` processes share the folds of a method, but one under the time limit has its own.
+    The settings that were not chosen are further points of the frontier, where that is asked for.
     """
-    found, choices = [], {}
-    for method, trials in methods:
-        tell(f"choosing for {method.name}")
-        trial, choice = _choose(method, trials, table, settings, jobs)
-        found.append((method, trial))
-        choices[method.name] = choice
+    by_method: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        by_method.setdefault(candidate.method.name, []).append(candidate)
+    main, choices = [], {}
+    for name, settings_of_method in by_method.items():
+        tell(f"choosing for {name}")
+        i, choices[name] = _choose(settings_of_method, rows, encoder, settings, jobs)
+        main.append(settings_of_method[i])
+    rest = [c for c in candidates if c not in main] if settings.frontier else []
+    found = [candidate._replace(further=candidate not in main) for candidate in [*main, *rest]]
     return found, choices
 
 
 def _choose(
-    method: Method, trials: Sequence[Trial], table: TrainingTable, settings: Settings, jobs: int
-) -> tuple[Trial, ChosenSetting]:
+    candidates: Sequence[Candidate],
+    rows: Part,
+    encoder: TableEncoder,
+    settings: Settings,
+    jobs: int,
+) -> tuple[int, ChosenSetting]:
+    """Return the place of one method's best setting, and how it was found."""
     target: Any = settings.target
+    labels = [candidate.trial.label for candidate in candidates]
+    limited = candidates[0].method.slow and settings.time_limit
     try:
-        models = [_model(method, trial, settings) for trial in trials]
+        models = [settings.build(c.method, c.trial.parameters) for c in candidates]
+        if limited:
+            models = [_Limited(model, limited, []) for model in models]
         search = FairnessTargetCV(
-            giving_arrays(Pipeline([("encode", clone(table.encoder)), ("fair", models[0])])),
+            giving_arrays(Pipeline([("encode", clone(encoder)), ("fair", models[0])])),
             {"fair": models},
             target=target.name,
             limit=target.limit,
@@ -115,17 +95,17 @@ def _choose(
             criterion=settings.criterion,
             max_samples=settings.max_samples,
             random_state=settings.seed,
-            n_jobs=1 if method.slow and settings.time_limit else jobs,
+            n_jobs=1 if limited else jobs,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what matters is in the choice
-            search.fit(table.features, table.label, sensitive_features=table.sensitive)
+            search.fit(rows.X, rows.label, sensitive_features=rows.sensitive)
     except (ValueError, TypeError, ImportError) as error:
-        return trials[0], ChosenSetting(trials[0].label, len(trials), N_FOLDS, problem=str(error))
+        return 0, ChosenSetting(labels[0], len(labels), N_FOLDS, problem=str(error))
     i, results = search.best_index_, search.cv_results_
-    return trials[i], ChosenSetting(
-        trials[i].label,
-        len(trials),
+    return i, ChosenSetting(
+        labels[i],
+        len(labels),
         N_FOLDS,
         float(results["mean_test_variance"][i]),
         float(results["mean_test_unfairness"][i]),
@@ -135,14 +115,16 @@ def _choose(
     )
 
 
-def _model(method: Method, trial: Trial, settings: Settings) -> Any:
-    model = settings.build(method, trial.parameters)
-    limit = settings.time_limit if method.slow else None
-    return _Limited(model, limit, []) if limit else model
+def _of_estimator(name: str, default: Any) -> property:
+    return property(lambda limited: getattr(limited.estimator, name, default))
 
 
 class _Limited(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose fit ends with an error when the time is up, and so then do its clones'."""
+    """An estimator whose fit ends with an error when the time is up, and so then do its clones'.
+
+    What a fit returns is the estimator itself. `late` is shared by the clones: it holds the limit
+    once one of them was too slow.
+    """
 
     def __init__(self, estimator: Any, limit: float, late: list[float]) -> None:
         self.estimator = estimator
@@ -152,33 +134,36 @@ class _Limited(BaseEstimator):  # type: ignore[misc]
     def __sklearn_clone__(self) -> _Limited:
         return _Limited(clone(self.estimator), self.limit, self.late)
 
-    @property
-    def missing_groups(self) -> Any:
-        """What a search asks of its last step."""
-        return getattr(self.estimator, "missing_groups", "error")
+    # What a search asks of an estimator before it is fitted.
+    missing_groups = _of_estimator("missing_groups", "error")
+    n_components = _of_estimator("n_components", 0)
+    n_unfair = _of_estimator("n_unfair", 0)
+    tol = _of_estimator("tol", 0)
 
-    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:
+    def transform(self, X: Any) -> Any:
+        """Say that this is a projection; the fitted estimator is what transforms."""
+        return self.estimator.transform(X)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Change nothing: the estimator returns arrays already."""
+        return self
+
+    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
         return self._fit_same_rows(SameRows(X, y, sensitive_features=sensitive_features))
 
-    def _fit_same_rows(self, rows: SameRows) -> Self:
+    def _fit_same_rows(self, rows: SameRows) -> Any:
         """Fit in another process; what settings share goes there and comes back."""
         try:
             if self.late:
                 raise TookTooLong
-            self.fitted_, known = in_time(self.limit, _fit_quietly, self.estimator, rows)
+            fitted, known = in_time(self.limit, _fit_quietly, self.estimator, rows)
         except TookTooLong:
             self.late.append(self.limit)
             raise ValueError(too_slow(self.limit).problem) from None
         except Exception as error:
             raise ValueError(str(error)) from error
         rows.known.update(known)
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what the fitted estimator has, or before it is fitted a parameter of it."""
-        if name.startswith("_") or "estimator" not in vars(self):
-            raise AttributeError(name)
-        return getattr(vars(self).get("fitted_", self.estimator), name)
+        return fitted
 
 
 def _fit_quietly(model: Any, rows: SameRows) -> tuple[Any, dict[Hashable, Any]]:

@@ -5,45 +5,30 @@ Everything is fitted on training rows and measured on the others.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 from sklearn.base import clone
 
-from fairpca.data.groups import Groups
 from fairpca.data.labels import sorted_labels
 from fairpca.data.tables.categories import describe_filled
 from fairpca.data.tables.columns import as_table, count_missing
 from fairpca.data.tables.encoder import TableEncoder
-from fairpca.data.tables.giveaways import warn_of_giveaways
-from fairpca.data.tables.roles import TableParts, assign_roles, check_attributes, split_table
-from fairpca.data.warn import warn_caller
-from fairpca.methods.catalogue import chosen
-from fairpca.methods.entry import Facts, Method, Trial
-from fairpca.report.comparing.bench import Bench
+from fairpca.data.tables.roles import TableParts, assign_roles, split_table
+from fairpca.data.warn import collect_warnings, warn_caller
+from fairpca.methods.catalog import chosen
+from fairpca.methods.entry import Candidate, Facts
 from fairpca.report.comparing.by_rank import RankCurves
-from fairpca.report.comparing.choosing import Choices, TrainingTable, choose_trials
+from fairpca.report.comparing.choosing import Choices, choose_candidates, training_sample
+from fairpca.report.comparing.evaluation import Evaluation
 from fairpca.report.comparing.parallel import in_processes, n_processes
 from fairpca.report.comparing.result import Comparison, MethodResult, Settings
-from fairpca.report.comparing.splits import (
-    check_sizes,
-    collected_warnings,
-    groups_of,
-    split_bench,
-    split_rows,
-    two_classes,
-)
+from fairpca.report.comparing.splits import CheckedTable, check_table
 
-__all__ = [
-    "Progress",
-    "compare",
-    "compare_parts",
-    "described",
-]
+__all__ = ["Progress", "compare", "compare_parts", "gathered", "reissued_warnings"]
 
 Progress = Callable[[float, str], None]
 
@@ -121,7 +106,6 @@ def compare_parts(
     encoder: TableEncoder | None = None,
     settings: Settings | None = None,
     title: str = "table",
-    arguments: Sequence[str] = (),
     remarks: Sequence[str] = (),
     jobs: int = 1,
     progress: Progress | None = None,
@@ -129,159 +113,105 @@ def compare_parts(
 ) -> Comparison:
     """Compare on a table that has been taken apart; parameters as in `compare`.
 
-    `arguments` are the table and roles as `fairpca fit` takes them, to show how to fit each method;
     `remarks` are notes on how the table was read; `progress` is told the share that is done and the
     method that comes next; `words` writes a warning for those who will read it. With several `jobs`
     methods are fitted and measured in this many processes of one thread each.
     """
     settings = settings or Settings()
-    with collected_warnings(words) as notes:
+    with reissued_warnings(words) as notes:
         found = _compare(
-            parts, clone(encoder or TableEncoder()), settings, title, progress, n_processes(jobs)
+            parts, clone(encoder or TableEncoder()), settings, progress, n_processes(jobs)
         )
-    return replace(found, arguments=tuple(arguments), notes=(*remarks, *notes))
+    return replace(found, title=title, notes=(*remarks, *notes))
+
+
+@contextmanager
+def reissued_warnings(words: Callable[[Any], str]) -> Iterator[list[str]]:
+    """Give the warnings of the block as `words` has them, once it ends, and issue them again."""
+    notes: list[str] = []
+    with collect_warnings() as told:
+        yield notes
+    for warning in told:
+        if words(warning) not in notes:
+            notes.append(words(warning))
+            warn_caller(warning)  # not its text alone: advice is worded by who shows it
 
 
 def _compare(
     parts: TableParts,
     encoder: TableEncoder,
     settings: Settings,
-    title: str,
     progress: Progress | None,
     jobs: int,
 ) -> Comparison:
-    check_attributes(parts)
-    encoder.check(parts.features)
-    groups = groups_of(parts, settings)
-    check_sizes(groups, parts.features.num_rows, settings)
-    label = two_classes(parts, settings.pos_label)
-    warn_of_giveaways(
-        parts,
-        categorical=encoder.categorical,
-        positive=settings.pos_label,
-        passed_over=parts.roles.sensitive_columns,
+    table = check_table(parts, encoder, settings, passed_over=parts.roles.sensitive_columns)
+    evaluations = (
+        Evaluation(table.split(encoder, seeded), seeded)
+        for seeded in (replace(settings, seed=settings.seed + i) for i in range(settings.repeats))
     )
-    benches = (
-        split_bench(parts, groups, label, encoder, replace(settings, seed=settings.seed + repeat))
-        for repeat in range(settings.repeats)
-    )
-    first, names, test = next(benches)
-    trials = _trials(first.facts(groups), settings)
+    first = next(evaluations)
+    candidates = _candidates(first.facts(table.groups), settings)
     choices: Choices = {}
-    tell = _Steps(progress, len(trials) * settings.repeats)
+    tell = _Steps(progress, len(candidates) * settings.repeats)
     if settings.target is not None:
-        table = _training_table(parts, groups, label, encoder, settings)
-        trials, choices = _chosen(trials, table, settings, tell, jobs)
-        tell.n_steps = tell.done + len(trials) * settings.repeats
-    splits = [_measured(first, trials, tell, jobs)]
-    splits += [_measured(bench, trials, tell, jobs) for bench, _, _ in benches]
-    methods = [_together(found) for found in zip(*splits, strict=True)]
+        rows = training_sample(table, settings)
+        candidates, choices = choose_candidates(
+            candidates, rows, encoder, settings, tell.next, jobs
+        )
+        tell.n_steps = tell.done + len(candidates) * settings.repeats
+    splits = [_measured(first, candidates, tell, jobs)]
+    splits += [_measured(evaluation, candidates, tell, jobs) for evaluation in evaluations]
+    methods = [_over_splits(found) for found in zip(*splits, strict=True)]
     methods = [m if m.further else replace(m, chosen=choices.get(m.method)) for m in methods]
-    curves = _curves(first, trials, methods) if settings.n_ranks > 0 else ()
-    found = described(first, test, groups, parts, names, methods)
-    return replace(found, title=title, curves=tuple(curves))
+    curves = _curves(first, candidates, methods) if settings.n_ranks > 0 else ()
+    return replace(gathered(first, table, methods), curves=tuple(curves))
 
 
-def described(
-    bench: Bench,
-    test: NDArray[np.intp],
-    groups: Groups,
-    parts: TableParts,
-    names: tuple[str, ...],
-    methods: Sequence[MethodResult],
+def gathered(
+    evaluation: Evaluation, table: CheckedTable, methods: Sequence[MethodResult]
 ) -> Comparison:
-    """Put results together with what they were measured on.
-
-    Parameters
-    ----------
-    bench : Bench
-        Of the first split.
-    test : ndarray of shape (n_test,)
-        Its held-out rows of the table.
-    groups : Groups
-        Of all rows.
-    parts : TableParts
-        The table.
-    names : tuple of str
-        Of the encoded columns.
-    methods : sequence of MethodResult
-    """
-    counts = ((name, count_missing(parts.features[name])) for name in parts.features.column_names)
+    """Put results together with what they were measured on, that of the first split."""
+    features: pa.Table = table.rows.X
+    label = table.rows.label
+    counts = ((name, count_missing(features[name])) for name in features.column_names)
     filled = {name: n for name, n in counts if n}
     if filled:
         warn_caller(describe_filled(filled))
-    positive = bench.settings.pos_label
-    if positive is None and parts.label is not None:  # as `downstream` has it
-        positive = sorted_labels(set(parts.label.tolist()))[-1]
+    positive = evaluation.settings.pos_label
+    if positive is None and label is not None:  # as `downstream` has it
+        positive = sorted_labels(set(label.tolist()))[-1]
+    split, attributes = evaluation.split, table.groups.attributes
+    shown = split.test_rows[evaluation.shown]
     return Comparison(
         title="",
         methods=tuple(methods),
-        settings=replace(bench.settings, pos_label=positive),
-        n_train=len(bench.train.X),
-        n_test=len(bench.test.X),
-        n_measured=len(bench.compared),
-        n_features=bench.train.X.shape[1],
+        settings=replace(evaluation.settings, pos_label=positive),
+        n_train=len(split.train.X),
+        n_test=len(split.test.X),
+        n_measured=len(evaluation.compared),
+        n_features=split.train.X.shape[1],
         group_counts={
-            a.name: dict(zip(a.levels, a.counts.tolist(), strict=True)) for a in groups.attributes
+            a.name: dict(zip(a.levels, a.counts.tolist(), strict=True)) for a in attributes
         },
-        roles=parts.roles.describe(),
-        label=parts.roles.label,
-        bandwidth=bench.bandwidth,
-        shown_groups={a.name: a.codes[test[bench.shown]] for a in groups.attributes},
-        feature_names=names,
+        roles=table.roles.describe(),
+        label=table.roles.label,
+        bandwidth=evaluation.bandwidth,
+        shown_groups={a.name: a.codes[shown] for a in attributes},
+        feature_names=split.feature_names,
         notes=(),
-        majority_accuracy=bench.majority_accuracy,
+        majority_accuracy=evaluation.majority_accuracy,
     )
 
 
-def _trials(facts: Facts, settings: Settings) -> list[tuple[Method, Trial, bool]]:
+def _candidates(facts: Facts, settings: Settings) -> list[Candidate]:
     """List what is fitted: every method's rows, then the further points of the frontier."""
-    main, further = [], []
-    for method in chosen(settings.methods):
-        rows, points = method.trials(
-            facts, frontier=settings.frontier or settings.target is not None
-        )
-        main += [(method, trial, False) for trial in rows]
-        further += [(method, trial, True) for trial in points]
-    return main + further
-
-
-def _training_table(
-    parts: TableParts,
-    groups: Groups,
-    label: NDArray[Any] | None,
-    encoder: TableEncoder,
-    settings: Settings,
-) -> TrainingTable:
-    """Return the training rows of the first split, before they are encoded."""
-    train, _ = split_rows(groups, label, settings)
-    sensitive = {name: values[train] for name, values in parts.sensitive.items()}
-    rows = TrainingTable(
-        parts.features.take(train), sensitive, None if label is None else label[train], encoder
-    )
-    return rows.sample(groups.take(train), settings.seed)
-
-
-def _chosen(
-    trials: Sequence[tuple[Method, Trial, bool]],
-    table: TrainingTable,
-    settings: Settings,
-    tell: _Steps,
-    jobs: int,
-) -> tuple[list[tuple[Method, Trial, bool]], Choices]:
-    """Keep of each method's rows the one chosen; the others are further points, if asked for."""
-    by_method: dict[str, tuple[Method, list[Trial]]] = {}
-    for method, trial, _ in trials:
-        by_method.setdefault(method.name, (method, []))[1].append(trial)
-    kept, choices = choose_trials(list(by_method.values()), table, settings, tell.next, jobs)
-    main = [(method, trial, False) for method, trial in kept]
-    shown = {(method.name, trial.label) for method, trial in kept}
-    rest = [
-        (method, trial, True)
-        for method, trial, _ in trials
-        if (method.name, trial.label) not in shown
+    frontier = settings.frontier or settings.target is not None
+    found = [
+        candidate
+        for method in chosen(settings.methods)
+        for candidate in method.candidates(facts, frontier=frontier)
     ]
-    return main + (rest if settings.frontier else []), choices
+    return sorted(found, key=lambda candidate: candidate.further)
 
 
 class _Steps:
@@ -297,50 +227,50 @@ class _Steps:
 
 
 def _measured(
-    bench: Bench, trials: Sequence[tuple[Method, Trial, bool]], tell: _Steps, jobs: int
+    evaluation: Evaluation, candidates: Sequence[Candidate], tell: _Steps, jobs: int
 ) -> list[MethodResult]:
-    """Fit and measure the trials, in several processes where that is asked for."""
-    found: dict[int, MethodResult] = {}
-    calls = [(bench, i, trial) for i, trial in enumerate(trials)]
-    for i, result, told in in_processes(_measured_there, calls, jobs) if jobs > 1 else ():
-        tell.next(trials[i][1].label)
-        found[i] = result
+    """Fit and measure the candidates, in several processes where that is asked for."""
+    if jobs == 1:
+        found = []
+        for candidate in candidates:
+            tell.next(candidate.trial.label)
+            found.append(evaluation.measure(candidate))
+        return found
+    done: dict[int, MethodResult] = {}
+    calls = [(evaluation, i, candidate) for i, candidate in enumerate(candidates)]
+    for i, result, told in in_processes(_measured_there, calls, jobs):
+        tell.next(candidates[i].trial.label)
+        done[i] = result
         for text in told:
             warn_caller(text)
-    for i, (method, trial, further) in enumerate(trials):
-        if i not in found:
-            tell.next(trial.label)
-            found[i] = bench.measure(method, trial, further=further)
-    return [found[i] for i in range(len(trials))]
+    return [done[i] for i in range(len(candidates))]
 
 
 def _measured_there(
-    bench: Bench, place: int, trial: tuple[Method, Trial, bool]
+    evaluation: Evaluation, place: int, candidate: Candidate
 ) -> tuple[int, MethodResult, list[str]]:
     """Measure in another process; return its warnings, which would be lost there."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        result = bench.measure(trial[0], trial[1], further=trial[2])
-    hidden = (DeprecationWarning, FutureWarning)
-    return place, result, [str(w.message) for w in caught if not issubclass(w.category, hidden)]
+    with collect_warnings() as told:
+        result = evaluation.measure(candidate)
+    return place, result, [str(warning) for warning in told]
 
 
 def _curves(
-    bench: Bench, trials: Sequence[tuple[Method, Trial, bool]], found: Sequence[MethodResult]
+    evaluation: Evaluation, candidates: Sequence[Candidate], found: Sequence[MethodResult]
 ) -> Iterator[RankCurves]:
     """Measure plain PCA and the balanced methods with 1, 2, … components on the first split."""
     balanced = [
-        (method, trial)
-        for (method, trial, further), result in zip(trials, found, strict=True)
-        if method.aim != "hide" and not further and not result.problem
+        candidate
+        for candidate, result in zip(candidates, found, strict=True)
+        if candidate.method.aim != "hide" and not candidate.further and not result.problem
     ]
-    for method, trial in balanced if len(balanced) > 1 else ():
-        curves = bench.by_rank(method, trial)
+    for candidate in balanced if len(balanced) > 1 else ():
+        curves = evaluation.by_rank(candidate)
         if curves is not None:
             yield curves
 
 
-def _together(found: Sequence[MethodResult]) -> MethodResult:
+def _over_splits(found: Sequence[MethodResult]) -> MethodResult:
     """Put a method's results on all splits together under the first split on which it worked."""
     worked = [result for result in found if not result.problem]
     first = worked[0] if worked else found[0]

@@ -37,16 +37,7 @@ def n_processes(jobs: int | None) -> int:
 def in_processes(
     function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], jobs: int
 ) -> Iterator[Any]:
-    """Yield what a function returns for each tuple of arguments, as it comes, in any order.
-
-    Parameters
-    ----------
-    function : callable
-    calls : iterable of tuple
-        Positional arguments.
-    jobs : int
-        Processes.
-    """
+    """Yield what a function returns for each tuple of arguments, as it comes, in any order."""
     with parallel_config("loky", inner_max_num_threads=1), warnings.catch_warnings():
         # Processes that grew are replaced between calls, which is no one's concern.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs")

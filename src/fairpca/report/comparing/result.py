@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.methods.catalogue import DEFAULT
+from fairpca.methods.catalog import DEFAULT
 from fairpca.methods.entry import Method
 from fairpca.metrics import DownstreamResult, GroupMeasure, LeakageScore
 from fairpca.model_selection import Target
@@ -48,7 +47,7 @@ class Settings:
     seed : int
         Of the split, the permutations and the classifiers.
     methods : tuple of str
-        Names of `fairpca.methods.catalogue`, or "all"; plain PCA always takes part.
+        Names of `fairpca.methods.catalog`, or "all"; plain PCA always takes part.
     frontier : bool
         Try further settings of each method too.
     repeats : int
@@ -140,8 +139,8 @@ class MethodResult:
         Why it could not be fitted; the measures are then NaN. Empty where it could.
     remark : str
         What to know about the numbers, such as that no variance is left. Empty where nothing is.
-    options : tuple of str
-        What `fairpca fit` is told to fit this method.
+    parameters : mapping of str to value
+        Of the estimator, where they differ from the defaults and from what all methods share.
     method, series : str
         Its registered name, and the line of the frontier that it is a point of.
     aim : str
@@ -181,7 +180,7 @@ class MethodResult:
     name: str
     problem: str = ""
     remark: str = ""
-    options: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     method: str = ""
     series: str = ""
     aim: str = "hide"
@@ -272,8 +271,8 @@ class Comparison:
         Warnings met on the way.
     majority_accuracy : float
         Held-out accuracy of always naming the label most frequent in training; NaN without one.
-    arguments : tuple of str
-        The table and its roles as arguments of `fairpca fit`; empty where it is not known.
+    commands : mapping of str to str
+        The command line that fits a method to all rows, by its name; empty where none is known.
     curves : tuple of RankCurves
         Losses and gaps by number of components, of plain PCA and the balanced methods.
     audited : str
@@ -295,7 +294,7 @@ class Comparison:
     feature_names: tuple[str, ...]
     notes: tuple[str, ...]
     majority_accuracy: float = np.nan
-    arguments: tuple[str, ...] = ()
+    commands: Mapping[str, str] = field(default_factory=dict)
     curves: tuple[RankCurves, ...] = ()
     audited: str = ""
 
@@ -319,12 +318,3 @@ class Comparison:
             "equal_opportunity": f"among rows whose {self.label} is {self.settings.pos_label}",
             "equalized_odds": f"within each value of {self.label}",
         }.get(self.settings.criterion, "")
-
-    def fit_command(self, method: MethodResult) -> str:
-        """Return the command line that fits a method to all rows, empty where it cannot be."""
-        if not self.arguments or method.problem:
-            return ""
-        k = self.settings.n_components
-        count = ("--n-components", "all" if k is None else str(k))
-        words = (*self.arguments, *count, *method.options, "--output", "model.fairpca")
-        return "fairpca fit " + shlex.join(words)

@@ -1,9 +1,8 @@
-"""Fit one method: how long it took, what it warned of, and an end to it where it takes too long."""
+"""Fit one method: the time it took, its warnings, and an end to it where it takes too long."""
 
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from concurrent.futures import TimeoutError as TookTooLong
@@ -11,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from joblib.externals.loky import ProcessPoolExecutor
+
+from fairpca.data.warn import collect_warnings
 
 __all__ = ["Fitted", "TookTooLong", "in_time", "timed_fit", "too_slow"]
 
@@ -20,21 +21,7 @@ _IDLE_SECONDS = 300
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What came of a fit.
-
-    Parameters
-    ----------
-    model : estimator or None
-        The fitted estimator; None where there is a problem.
-    seconds : float
-        Time the fit took; NaN where there is a problem.
-    warnings : tuple of str
-        What users should know, each once.
-    problem : str
-        Why there is no model.
-    projections : tuple of ndarray
-        What the model makes of the rows that were to be transformed.
-    """
+    """A fitted model, the rows it was to transform, and its warnings; or why there is no model."""
 
     model: Any = None
     seconds: float = float("nan")
@@ -55,23 +42,9 @@ def timed_fit(
 ) -> Fitted:
     """Fit a model, here or (with a limit) in a process that ends when the time is up.
 
-    Parameters
-    ----------
-    model : estimator
-        Unfitted.
-    X, y, sensitive_features
-        What it is fitted on.
-    limit : float, optional
-        Seconds that the fit and the transforms may take together.
-    spent : float
-        Seconds of these that were used up before.
-    transform : sequence of arrays
-        Rows to transform once it is fitted.
-
-    Returns
-    -------
-    Fitted
-        Whatever goes wrong is in `problem`: a comparison of many methods goes on.
+    The limit is in seconds, `spent` of which were used up before; it holds for the fit and for the
+    transforms of rows together. Whatever goes wrong is in `problem`: a comparison of many methods
+    goes on.
 
     Examples
     --------
@@ -94,20 +67,8 @@ def timed_fit(
 def in_time(limit: float, function: Callable[..., Any], *arguments: Any) -> Any:
     """Return what a function returns, called in another process that is killed at the limit.
 
-    Parameters
-    ----------
-    limit : float
-        Seconds; those that the process takes to start do not count.
-    function : callable
-    *arguments
-        Positional arguments.
-
-    Raises
-    ------
-    TookTooLong
-        If it was killed, or the limit is not positive.
-    Exception
-        Whatever the function raised, or that the process died.
+    The limit is in seconds; those that the process takes to start do not count. Raises
+    `TookTooLong` if it was killed or the limit is not positive, else whatever the function raised.
     """
     if limit <= 0:
         raise TookTooLong
@@ -131,7 +92,7 @@ class _Worker:
     executor: Any = None
 
     def start(self) -> None:
-        """See to it that the process runs, with everything imported that a fit needs."""
+        """Start the process if it does not run; wait until it imported all that a fit needs."""
         try:
             self._started().submit(_nothing).result()
         except BrokenExecutor:  # it died while it was idle
@@ -159,8 +120,7 @@ def _nothing() -> None:
 
 def _fit(model: Any, X: Any, y: Any, sensitive_features: Any, transform: Sequence[Any]) -> Fitted:
     start = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with collect_warnings() as told:
         try:
             model.fit(X, y, sensitive_features=sensitive_features)
             seconds = time.perf_counter() - start
@@ -169,5 +129,5 @@ def _fit(model: Any, X: Any, y: Any, sensitive_features: Any, transform: Sequenc
             return Fitted(problem=str(error))
         except Exception as error:
             return Fitted(problem=f"{type(error).__name__}: {error}")
-    texts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
-    return Fitted(model, seconds, tuple(texts), projections=projections)
+    texts = tuple(str(warning) for warning in told if isinstance(warning, UserWarning))
+    return Fitted(model, seconds, texts, projections=projections)

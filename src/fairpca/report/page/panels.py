@@ -7,16 +7,16 @@ numbers of all of them as ``meta.columns``, and the page's script puts the chose
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
+import numpy as np
 import plotly.graph_objects as go
 
 from fairpca.report.comparing.by_rank import LOSSES, ROWS, RankCurves
 from fairpca.report.comparing.result import Comparison, MethodResult
 from fairpca.report.page import plots, sheets
-from fairpca.report.page.cells import columns_of
+from fairpca.report.page.columns import columns_of, number_or_none
 from fairpca.report.page.sheets import Sheet
 
 __all__ = ["Panel", "Plot", "panels"]
@@ -24,15 +24,7 @@ __all__ = ["Panel", "Plot", "panels"]
 
 @dataclass(frozen=True)
 class Choice:
-    """One column that an axis may show.
-
-    Parameters
-    ----------
-    title : str
-        Names it, on the axis and in the control.
-    better : int
-        1 where more is better, -1 where less is, 0 where neither.
-    """
+    """One column that an axis may show; `better` as of a `Column`."""
 
     title: str
     better: int = 0
@@ -40,17 +32,9 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Plot:
-    """One drawing.
+    """One drawing, and what one sees in it for those who do not.
 
-    Parameters
-    ----------
-    about : str
-        What one sees in it, for those who do not.
-    figure : plotly.graph_objects.Figure
-    heading : str
-        What stands above it; empty where it stands alone.
-    series : str
-        The series of methods that it goes with; empty where it shows several.
+    It goes with a `series` of methods, or shows several; alone in its panel it has no heading.
     """
 
     about: str
@@ -61,25 +45,11 @@ class Plot:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """A section of the page around one figure, or several alike.
+    """A section of the page around one figure, or several alike, with its numbers as a table.
 
-    Parameters
-    ----------
-    key : str
-        Its place in the page.
-    title, words : str
-        Heading, and what to see.
-    plots : sequence of Plot
-    sheet : Sheet
-        The numbers.
-    choices : mapping of str to Choice
-        What may be put on an axis.
-    axes : mapping of str to str
-        The keys of `choices` that the axes show at first, by "x" and "y"; those are controlled.
-    spread : bool
-        Whether there are standard deviations to show.
-    best : bool
-        Whether points that others beat on both axes may be hidden.
+    `key` is its place in the page. What may be put on an axis are `choices`; `axes` are those that
+    the axes "x" and "y" show at first, where they are controlled. With `best`, points that others
+    beat on both axes may be hidden; with `spread`, there are standard deviations to show.
     """
 
     key: str
@@ -95,7 +65,7 @@ class Panel:
     def data(self, plot: Plot) -> str:
         """Return what the script draws, as JSON."""
         figure = json.loads(plot.figure.to_json())
-        choices = {k: {"title": c.title, "better": c.better} for k, c in self.choices.items()}
+        choices = {key: asdict(choice) for key, choice in self.choices.items()}
         return json.dumps({"data": figure["data"], "layout": figure["layout"], "choices": choices})
 
 
@@ -144,13 +114,16 @@ def _points(
     comparison: Comparison, name: str, points: Sequence[MethodResult], number: int
 ) -> go.Scatter:
     columns = columns_of(comparison)
-    points = sorted(points, key=lambda m: _sortable(m.variance_ratio))
+    points = sorted(points, key=lambda m: np.nan_to_num(m.variance_ratio, nan=-np.inf))
     measures = {
-        c.key: {"v": [_number(c.mean(m)) for m in points], "sd": [_number(c.sd(m)) for m in points]}
+        c.key: {
+            "v": [number_or_none(c.mean(m)) for m in points],
+            "sd": [number_or_none(c.sd(m)) for m in points],
+        }
         for c in columns
     }
-    colour = plots.COLOURS[number % len(plots.COLOURS)]
-    shift = number // len(plots.COLOURS)
+    color = plots.COLORS[number % len(plots.COLORS)]
+    shift = number // len(plots.COLORS)
     return go.Scatter(
         x=measures["mmd_squared"]["v"],
         y=measures["variance_percent"]["v"],
@@ -158,22 +131,14 @@ def _points(
         name=plots.words(name),
         text=[_hover(comparison, m) for m in points],
         hovertemplate="%{text}<extra></extra>",
-        line={"color": colour, "width": 1, "dash": plots.DASHES[number % len(plots.DASHES)]},
+        line={"color": color, "width": 1, "dash": plots.DASHES[number % len(plots.DASHES)]},
         marker={
-            "color": colour,
+            "color": color,
             "symbol": plots.SYMBOLS[(number + shift) % len(plots.SYMBOLS)],
             "size": [8 if m.further else 12 for m in points],
         },
         meta={"series": name, "columns": measures},
     )
-
-
-def _sortable(value: float) -> float:
-    return -math.inf if math.isnan(value) else value
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def _hover(comparison: Comparison, method: MethodResult) -> str:
@@ -228,11 +193,11 @@ def _losses(comparison: Comparison) -> Panel:
             for loss in LOSSES
             for kind in ROWS
         }
-        colour = plots.COLOURS[method % len(plots.COLOURS)]
+        color = plots.COLORS[method % len(plots.COLORS)]
         for group, line in enumerate(by_kind[key].data):
             columns = {k: {"v": list(f.data[group].y)} for k, f in by_kind.items()}
             line.meta = {"series": _series(comparison, curve), "columns": columns}
-            line.line.color = line.marker.color = colour
+            line.line.color = line.marker.color = color
             line.marker.symbol = plots.SYMBOLS[method % len(plots.SYMBOLS)]
             line.text = [plots.words(f"{curve.name}, {curve.groups[group]}")] * len(line.x)
             line.hovertemplate = "%{text}<br>%{x} components: %{y:.4g} %<extra></extra>"

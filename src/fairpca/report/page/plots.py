@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from fairpca.report.comparing.result import LINEAR, NON_LINEAR, Comparison, MethodResult
+from fairpca.report.page.columns import number_or_none
 
 __all__ = [
     "MOST_GROUPS",
@@ -25,14 +26,15 @@ __all__ = [
     "legend_below",
     "loss_by_rank",
     "projection",
+    "tradeoff",
     "words",
 ]
 
-# Okabe and Ito's colours, which people with any colour vision can tell apart.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
+# Okabe and Ito's colors, which people with any color vision can tell apart.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
 SYMBOLS = ("circle", "x", "diamond", "triangle-up", "square", "cross", "star", "pentagon")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-MOST_GROUPS = len(COLOURS)
+MOST_GROUPS = len(COLORS)
 LEAST_SHOWN = 1e-17
 """Zeros are drawn here on a logarithmic axis."""
 
@@ -109,7 +111,7 @@ def _plane(Z: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
 
 
 def _cloud(points: NDArray[np.float64], name: str, rank: int, *, mean: bool = False) -> go.Scatter:
-    marker = {"color": COLOURS[rank], "symbol": SYMBOLS[rank], "size": 6, "opacity": 0.6}
+    marker = {"color": COLORS[rank], "symbol": SYMBOLS[rank], "size": 6, "opacity": 0.6}
     if mean:
         marker |= {"size": 15, "opacity": 1.0, "line": {"color": "#ffffff", "width": 2}}
     return go.Scatter(
@@ -129,12 +131,12 @@ def leakage_bars(comparison: Comparison) -> go.Figure:
     methods = drawn(comparison)
     figure = go.Figure()
     kinds = {"linear": LINEAR, "non-linear": NON_LINEAR}
-    for (kind, classifiers), colour, shape in zip(kinds.items(), COLOURS, ("", "/"), strict=False):
+    for (kind, classifiers), color, shape in zip(kinds.items(), COLORS, ("", "/"), strict=False):
         figure.add_bar(
             x=[words(m.name) for m in methods],
-            y=[_number(m.auc(*classifiers)) for m in methods],
+            y=[number_or_none(m.auc(*classifiers)) for m in methods],
             name=kind,
-            marker={"color": colour, "pattern": {"shape": shape}},
+            marker={"color": color, "pattern": {"shape": shape}},
             meta={"series": [m.series for m in methods]},
         )
     figure.add_hline(y=0.5, line_dash="dash")
@@ -145,10 +147,6 @@ def leakage_bars(comparison: Comparison) -> go.Figure:
     figure.update_yaxes(title_text="area under the ROC curve", range=[0, 1])
     figure.update_layout(barmode="group")
     return finish(figure, 430)
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def loss_by_rank(
@@ -250,6 +248,53 @@ def duality_gaps(
     return _by_number(figure, what, "component", logarithmic=True)
 
 
+def tradeoff(models: Sequence[Any]) -> go.Figure:
+    """Draw variance kept against MMD² of the models of a `tolerance_path`.
+
+    Hollow marks did not converge or miss their bound.
+
+    Parameters
+    ----------
+    models : sequence of DistributionMatchingPCA
+        Fitted, from the loosest bound to the strictest.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from fairpca import DistributionMatchingPCA
+    >>> rng = np.random.default_rng(0)
+    >>> group = np.repeat(["a", "b"], 60)
+    >>> X = rng.normal(size=(120, 4)) * [3, 2, 1, 1]
+    >>> X[:, 0] += 3 * (group == "a")
+    >>> base = DistributionMatchingPCA(1)
+    >>> models = base.tolerance_path(X, sensitive_features=group, tols=[1.0, 0.02])
+    >>> loose, strict = tradeoff(models).data[0].y
+    >>> loose > strict
+    True
+    """
+    figure = go.Figure(
+        go.Scatter(
+            x=[max(float(model.mmd_squared_), 1e-16) for model in models],
+            y=[100.0 * float(np.sum(model.explained_variance_ratio_)) for model in models],
+            mode="lines+markers",
+            marker={
+                "symbol": ["circle" if m.converged_ else "circle-open" for m in models],
+                "size": 9,
+                "color": COLORS[0],
+            },
+            line={"color": COLORS[0]},
+            text=[f"tol = {model.tol:g}" for model in models],
+            hovertemplate="%{text}<br>MMD² = %{x:.3g}<br>%{y:.2f} % of the variance<extra></extra>",
+        )
+    )
+    figure.update_xaxes(title_text="MMD² between groups", type="log")
+    figure.update_yaxes(title_text="variance kept, %", rangemode="tozero")
+    return figure.update_layout(template="plotly_white", title_text="Variance against MMD²")
+
+
 def _lines(name: str, values: ArrayLike, *, most: int = 2) -> list[NDArray[np.float64]]:
     array = np.asarray(values, dtype=np.float64)
     if not 1 <= array.ndim <= most:
@@ -259,14 +304,14 @@ def _lines(name: str, values: ArrayLike, *, most: int = 2) -> list[NDArray[np.fl
 
 
 def _line(values: NDArray[np.float64], name: str, method: int, group: int) -> go.Scatter:
-    colour = COLOURS[method % len(COLOURS)]
+    color = COLORS[method % len(COLORS)]
     return go.Scatter(
         x=list(range(1, len(values) + 1)),
-        y=[None if math.isnan(value) else value for value in values.tolist()],
+        y=list(map(number_or_none, values.tolist())),
         mode="lines+markers",
         name=words(name),
-        line={"color": colour, "dash": DASHES[group % len(DASHES)]},
-        marker={"color": colour, "symbol": SYMBOLS[method % len(SYMBOLS)], "size": 8},
+        line={"color": color, "dash": DASHES[group % len(DASHES)]},
+        marker={"color": color, "symbol": SYMBOLS[method % len(SYMBOLS)], "size": 8},
         hovertemplate="%{x}: %{y:.4g}",
     )
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairpca.methods.fitted import describe_direction, describe_span
 from fairpca.metrics import LeakageScore
 from fairpca.report.comparing.by_rank import LOSSES, ROWS, RankCurves, group_name
-from fairpca.report.comparing.loadings import describe_direction, describe_span
 from fairpca.report.comparing.result import Comparison, MethodResult
-from fairpca.report.page.cells import ABSENT, columns_of
+from fairpca.report.page.columns import ABSENT, columns_of
 
 __all__ = [
     "Sheet",
@@ -33,20 +33,10 @@ Rows = Sequence[tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table.
+    """A table; the first cell of each row heads it.
 
-    Parameters
-    ----------
-    caption : str
-        What it shows.
-    headings : tuple of str
-        Of the columns.
-    rows : sequence of tuple of str
-        The first cell of each heads its row.
-    n_words : int
-        Leading columns that hold words, set to the left; the others hold numbers.
-    code : bool
-        Whether the last column is what one types.
+    The first `n_words` columns hold words, set to the left; the others hold numbers. With `code`
+    the last column is what one types.
     """
 
     caption: str
@@ -207,7 +197,7 @@ def group_loss_sheet(comparison: Comparison) -> Sheet:
 
 def command_sheet(comparison: Comparison) -> Sheet:
     """Say how to fit each method to all rows."""
-    rows = [(m.name, comparison.fit_command(m)) for m in comparison.methods if not m.problem]
+    rows = list(comparison.commands.items())
     caption = "The command that fits a method to all rows and keeps it as a model file"
     return Sheet(caption, ("method", "command"), rows, n_words=2, code=True)
 

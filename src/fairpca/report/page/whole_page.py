@@ -11,12 +11,12 @@ import jinja2
 from markupsafe import Markup
 
 from fairpca._version import __version__
-from fairpca.methods.catalogue import METHODS
-from fairpca.methods.entry import Method
-from fairpca.report.comparing.bench import N_PERMUTATIONS
+from fairpca.methods.catalog import METHODS
+from fairpca.report.comparing.evaluation import N_PERMUTATIONS
 from fairpca.report.comparing.result import Comparison
 from fairpca.report.page import offline, sheets
-from fairpca.report.page.cells import columns_of, headlines
+from fairpca.report.page.columns import columns_of
+from fairpca.report.page.headlines import headlines
 from fairpca.report.page.panels import panels
 
 __all__ = ["comparison_page"]
@@ -26,18 +26,11 @@ def comparison_page(comparison: Comparison) -> str:
     """Return the page as text.
 
     It holds the tables of numbers, those that the terminal shows among them, and figures with the
-    table behind each. Whatever comes from the data (names of columns, groups, files) is escaped.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        What to show.
-
-    Returns
-    -------
-    str
-        HTML, some 5 MB because the plotting library is inside.
+    table behind each; some 5 MB, because the plotting library is inside. Whatever comes from the
+    data (names of columns, groups, files) is escaped.
     """
+    methods = {m.method for m in comparison.methods}
+    about = [(m.name, f"{m.about[0].upper()}{m.about[1:]}.") for m in METHODS if m.name in methods]
     caption = "Methods side by side" if not comparison.audited else "The model and plain PCA"
     tables = [
         sheets.group_loss_sheet(comparison),
@@ -50,20 +43,14 @@ def comparison_page(comparison: Comparison) -> str:
         columns=columns_of(comparison),
         headlines=headlines(comparison),
         methods=sheets.method_sheet(comparison, caption, comparison.main),
-        methods_about=[(m.name, f"{m.about[0].upper()}{m.about[1:]}.") for m in _known(comparison)],
+        methods_about=about,
         panels=panels(comparison),
         series=list(dict.fromkeys(m.series for m in comparison.methods if not m.problem)),
-        commands=sheets.command_sheet(comparison) if comparison.arguments else None,
+        commands=sheets.command_sheet(comparison) if comparison.commands else None,
         tables=tables,
         groups=sheets.group_sheet(comparison),
         n_permutations=N_PERMUTATIONS,
     )
-
-
-def _known(comparison: Comparison) -> list[Method]:
-    """Return the registered methods that take part."""
-    names = {m.method for m in comparison.methods}
-    return [method for method in METHODS if method.name in names]
 
 
 def _render(template: str, **context: Any) -> str:

@@ -10,22 +10,27 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from fairpca.data.groups import encode_groups
-from fairpca.methods.catalogue import METHODS, PLAIN, method_named
-from fairpca.methods.entry import Trial
-from fairpca.report.comparing.bench import Bench, Part
-from fairpca.report.comparing.comparison import _together
+from fairpca.methods.catalog import METHODS, PLAIN, method_named
+from fairpca.methods.entry import Candidate, Trial
+from fairpca.report.comparing.comparison import _over_splits
+from fairpca.report.comparing.evaluation import Evaluation
 from fairpca.report.comparing.result import MethodResult, Settings
+from fairpca.report.comparing.splits import Part, Split
 from fairpca.report.comparing.timed_fit import timed_fit, too_slow
 from fairpca.report.page.sheets import communality_sheet
 
 
 @pytest.fixture(scope="module")
-def bench():
+def evaluation():
     rng = np.random.default_rng(0)
     groups = rng.choice(["a", "b"], 200)
     X = rng.normal(size=(200, 6)) + (groups == "a")[:, None]
     parts = [Part(X[rows], {"g": groups[rows]}, None) for rows in (slice(100), slice(100, 200))]
-    return Bench(*parts, Settings(2, max_samples=100, n_ranks=3, time_limit=None))
+    return Evaluation(Split(*parts), Settings(2, max_samples=100, n_ranks=3, time_limit=None))
+
+
+def facts(evaluation):
+    return evaluation.facts(encode_groups(evaluation.test.sensitive, n_samples=100))
 
 
 class Squares(BaseEstimator):
@@ -43,10 +48,10 @@ class Oblique(BaseEstimator):
 
 
 @pytest.mark.parametrize("model", [Squares(), Oblique()])
-def test_what_is_no_orthogonal_projection(bench, model):
+def test_what_is_no_orthogonal_projection(evaluation, model):
     """No group's loss; of a linear map the variance of the coordinates, of others none."""
-    found = bench.judge(MethodResult("own"), model)
-    X = bench.test.X
+    found = evaluation.measure_fitted(MethodResult("own"), model)
+    X = evaluation.test.X
     share = np.var(model.transform(X), axis=0).sum() / np.var(X, axis=0).sum()
     linear = hasattr(model, "components_")
     assert found.variance_ratio == pytest.approx(share if linear else np.nan, nan_ok=True)
@@ -57,7 +62,7 @@ def test_what_is_no_orthogonal_projection(bench, model):
     assert found.projection.shape == (100, 2)
 
 
-def test_curves_end_where_a_fit_fails(bench, monkeypatch):
+def test_curves_end_where_a_fit_fails(evaluation, monkeypatch):
     method = method_named("worst-group")
     fit = method.kind.fit
 
@@ -67,13 +72,13 @@ def test_curves_end_where_a_fit_fails(bench, monkeypatch):
         return fit(self, *args, **kwargs)
 
     monkeypatch.setattr(method.kind, "fit", fails_at_three)
-    (trial,), _ = method.trials(bench.facts(encode_groups(bench.test.sensitive, n_samples=100)))
-    curves = bench.by_rank(method, trial)
+    (candidate,) = method.candidates(facts(evaluation))
+    curves = evaluation.by_rank(candidate)
     assert curves.losses["marginal", "training"].shape == (2, 2)
     assert curves.problem == "enough"
 
 
-def test_curves_and_measures_end_with_the_time(bench, monkeypatch):
+def test_curves_and_measures_end_with_the_time(evaluation, monkeypatch):
     """The fits with 1, 2, … components share it; a setting has it for fit and transform."""
     given, clock = [], iter(range(100))
 
@@ -81,16 +86,16 @@ def test_curves_and_measures_end_with_the_time(bench, monkeypatch):
         given.append((limit, spent, len(transform)))
         return too_slow(limit) if spent >= limit else timed_fit(model, *rows, transform=transform)
 
-    monkeypatch.setattr("fairpca.report.comparing.bench.timed_fit", fit)
-    monkeypatch.setattr("fairpca.report.comparing.bench.time.monotonic", lambda: next(clock))
-    monkeypatch.setattr(bench, "settings", replace(bench.settings, time_limit=3.0))
+    monkeypatch.setattr("fairpca.report.comparing.evaluation.timed_fit", fit)
+    monkeypatch.setattr("fairpca.report.comparing.evaluation.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(evaluation, "settings", replace(evaluation.settings, time_limit=3.0))
     method = method_named("worst-group")
-    (trial,), _ = method.trials(bench.facts(encode_groups(bench.test.sensitive, n_samples=100)))
-    curves = bench.by_rank(method, trial)
+    (candidate,) = method.candidates(facts(evaluation))
+    curves = evaluation.by_rank(candidate)
     assert given == [(3.0, 1, 0), (3.0, 2, 0), (3.0, 3, 0)]
     assert curves.losses["marginal", "training"].shape == (2, 2)
     assert curves.problem == "not finished after 3 seconds, the time limit."
-    found = bench.measure(method, trial)
+    found = evaluation.measure(candidate)
     assert given[-1] == (3.0, 0.0, 1)
     assert not found.problem
     assert found.projection.shape == (100, 2)
@@ -102,27 +107,27 @@ def test_every_method_that_iterates_has_a_limit():
     assert free == direct
 
 
-def test_plain_pca_must_work(bench, monkeypatch):
+def test_plain_pca_must_work(evaluation, monkeypatch):
     def fail(*args, **kwargs):
         raise ValueError("no")
 
     monkeypatch.setattr(PLAIN.kind, "fit", fail)
-    (trial,), _ = PLAIN.trials(bench.facts(encode_groups(bench.test.sensitive, n_samples=100)))
+    (candidate,) = PLAIN.candidates(facts(evaluation))
     with pytest.raises(ValueError, match="no"):
-        bench.measure(PLAIN, trial)
+        evaluation.measure(candidate)
 
 
 def test_a_method_that_fails_on_some_splits_says_so():
     good = MethodResult("m", variance_ratio=0.5, projection=np.ones((3, 2)))
     bad = MethodResult("m", problem="singular")
-    together = _together([good, bad, good])
+    together = _over_splits([good, bad, good])
     assert together.variance_ratio == 0.5
     assert len(together.others) == 1
     assert together.remark == "Could not be fitted on 1 of 3 splits: singular"
-    late = _together([bad, good])
+    late = _over_splits([bad, good])
     assert not late.problem
     assert len(late.projection) == 0  # of rows that nobody else's are
-    assert _together([bad, bad]).problem == "singular"
+    assert _over_splits([bad, bad]).problem == "singular"
 
 
 @pytest.mark.filterwarnings("ignore:all rows are equal")
@@ -133,10 +138,10 @@ def test_what_is_said_where_no_variance_is_left():
     X = np.zeros((200, 4))
     X[:, 0] = (groups == "a") + rng.normal(size=200)
     parts = [Part(X[rows], {"g": groups[rows]}, None) for rows in (slice(100), slice(100, 200))]
-    bench = Bench(*parts, Settings(n_components=1, max_samples=100, n_ranks=0))
+    evaluation = Evaluation(Split(*parts), Settings(n_components=1, max_samples=100, n_ranks=0))
     method = method_named("moment-matching")
     remarks = {
-        trial.label: bench.measure(method, trial).remark
+        trial.label: evaluation.measure(Candidate(method, trial)).remark
         for trial in (
             Trial("means", {}),
             Trial("m=1", {"n_unfair": 1}),
@@ -146,10 +151,11 @@ def test_what_is_said_where_no_variance_is_left():
     assert "1 of 4 directions were removed" in remarks["means"]
     assert "smaller m" not in remarks["means"]
     assert "take a smaller m" in remarks["m=1"]
-    constant = Bench(
-        *(Part(np.ones((100, 4)), part.sensitive, None) for part in parts), bench.settings
+    constant = Evaluation(
+        Split(*(Part(np.ones((100, 4)), part.sensitive, None) for part in parts)),
+        evaluation.settings,
     )
-    remark = constant.measure(method, Trial("m=1", {"n_unfair": 1})).remark
+    remark = constant.measure(Candidate(method, Trial("m=1", {"n_unfair": 1}))).remark
     assert "though no direction was removed" in remark
     assert "vary along 0 of 4 directions" in remark
     assert "smaller m" not in remark

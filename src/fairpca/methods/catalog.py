@@ -1,4 +1,4 @@
-"""The methods by name, for `fairpca fit` and `fairpca compare`: a new one is one entry here."""
+"""All methods by name: a new one is one entry here, and `fit` and `compare` then know it."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ METHODS: tuple[Method, ...] = (
     Method(
         "distribution-matching", "fairpca.DistributionMatchingPCA", "hide",
         "the most variance at a bound on MMD²",
-        _distances(1), _distances(100, 30, 10, 3, 0.1), flags={"tol": "--max-mmd"}, default=True,
-        slow=True,
+        _distances(1), _distances(100, 30, 10, 3, 0.1),
+        default=True, slow=True,
     ),
     Method(
         "covariance-matching", "fairpca.comparison.CovarianceMatchingPCA", "hide",
@@ -100,14 +100,14 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(
         "convex-matching", "fairpca.comparison.ConvexMatchingPCA", "hide",
-        "a semidefinite programme that penalises covariance differences (Olfat & Aswani)",
+        "a semidefinite program that penalizes covariance differences (Olfat & Aswani)",
         several("convex matching", {"convex δ=0": {}, "convex δ=0.1": {"delta": 0.1}}),
         several("convex matching", {f"convex μ={mu:g}": {"mu": mu} for mu in (0.001, 0.003, 0.03)}),
         slow=True,
     ),
     Method(
         "leace", "fairpca.comparison.LEACE", "hide",
-        "the least change that hides groups from linear readers (Belrose et al.)",
+        "the least change that hides groups from linear classifiers (Belrose et al.)",
         once("LEACE"), default=True,
     ),
     Method(

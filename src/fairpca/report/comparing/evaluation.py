@@ -1,10 +1,10 @@
-"""The bench every method of a comparison goes over: the same rows, kernel width and classifiers."""
+"""What every method of a comparison goes through: the same rows, kernel width and classifiers."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -15,8 +15,9 @@ from fairpca.data.choices import CRITERIA
 from fairpca.data.groups import Groups, encode_groups
 from fairpca.data.sampling import balanced_sample, compared_sample
 from fairpca.data.warn import warn_caller
-from fairpca.methods.catalogue import PLAIN
-from fairpca.methods.entry import Facts, Method, Trial
+from fairpca.methods.catalog import PLAIN
+from fairpca.methods.entry import Candidate, Facts, Method
+from fairpca.methods.fitted import describe_proof
 from fairpca.metrics import (
     DownstreamResult,
     attribute_leakage,
@@ -27,45 +28,29 @@ from fairpca.metrics import (
     mmd_permutation_test,
 )
 from fairpca.report.comparing.by_rank import RankCurves, prefixes, rank_curves
-from fairpca.report.comparing.certificate import certificate
-from fairpca.report.comparing.loadings import communalities
 from fairpca.report.comparing.result import MethodResult, Settings
-from fairpca.report.comparing.timed_fit import timed_fit
+from fairpca.report.comparing.splits import Split
+from fairpca.report.comparing.timed_fit import Fitted, timed_fit
 
-__all__ = ["N_PERMUTATIONS", "Bench", "Part"]
+__all__ = ["N_PERMUTATIONS", "Evaluation"]
 
 T = TypeVar("T")
 
 N_PERMUTATIONS = 499
+"""Of the groups, for a p-value: the smallest possible one is 1 / (this + 1)."""
 SHOWN_ROWS = 1_000
+"""The most held-out rows that a page draws."""
 NO_VARIANCE = 1e-12
 """A share of the variance that is rounding error."""
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Training or held-out rows.
+class Evaluation:
+    """Training rows to fit methods on, held-out rows, and how both are measured."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Encoded features.
-    sensitive : mapping of str to ndarray of shape (n_samples,)
-        Group labels by attribute.
-    label : ndarray of shape (n_samples,) or None
-        What is predicted.
-    """
-
-    X: NDArray[np.float64]
-    sensitive: Mapping[str, NDArray[Any]]
-    label: NDArray[Any] | None
-
-
-class Bench:
-    """The split rows, and the measures that every method goes through alike."""
-
-    def __init__(self, train: Part, test: Part, settings: Settings) -> None:
-        self.settings, self.train, self.test = settings, train, test
+    def __init__(self, split: Split, settings: Settings) -> None:
+        self.settings, self.split = settings, split
+        self.train, self.test = split.train, split.test
+        test = self.test
         groups = encode_groups(test.sensitive, n_samples=len(test.X))
         self.measured = balanced_sample(groups, settings.max_samples, settings.seed)
         self.shown = self.measured[:SHOWN_ROWS]
@@ -82,10 +67,10 @@ class Bench:
             y=test.label,
             pos_label=settings.pos_label,
         )
-        plain = settings.build(PLAIN, {}).fit(train.X)
+        plain = settings.build(PLAIN, {}).fit(self.train.X)
         self.n_components = int(plain.n_components_)
         self.bandwidth = median_bandwidth(
-            plain.transform(train.X), max_pairs=2_000_000, random_state=settings.seed
+            plain.transform(self.train.X), max_pairs=2_000_000, random_state=settings.seed
         )
 
     @cached_property
@@ -104,34 +89,52 @@ class Bench:
             self.settings.max_mmd,
         )
 
-    def measure(self, method: Method, trial: Trial, *, further: bool = False) -> MethodResult:
+    def measure(self, candidate: Candidate) -> MethodResult:
         """Fit one method on the training rows and measure it on the others."""
-        settings = self.settings
-        empty = MethodResult(
+        method, trial, further = candidate
+        result = MethodResult(
             trial.label,
-            options=(*method.options(trial.parameters), *self._criterion_options(method)),
+            parameters={**trial.parameters, **self._criterion_of(method)},
             method=method.name,
             series=trial.series or trial.label,
             aim=method.aim,
             further=further,
         )
         try:
-            model = settings.build(method, trial.parameters)
+            fitted = self._fitted(candidate, transform=self._transformed)
         except ImportError as error:
-            return replace(empty, problem=str(error))
-        fitted = timed_fit(
-            model,
-            *(self.train.X, self.train.label, self.train.sensitive),
-            limit=settings.time_limit if method.slow else None,
-            transform=self._transformed,
-        )
+            return replace(result, problem=str(error))
         if fitted.problem:
             if method is PLAIN:
                 raise ValueError(fitted.problem)
-            return replace(empty, problem=fitted.problem)
+            return replace(result, problem=fitted.problem)
         remark = " ".join([*fitted.warnings, *_unproved(fitted.model)])
-        timed = replace(empty, seconds=fitted.seconds, remark=remark)
-        return self._described(timed, fitted.model, fitted.projections)
+        result = replace(result, seconds=fitted.seconds, remark=remark)
+        return self._measured_on_features(result, fitted.model, fitted.projections)
+
+    def measure_fitted(self, result: MethodResult, model: Any) -> MethodResult:
+        """Measure a model that is fitted already; `result` holds what else is known of it."""
+        remark = " ".join([result.remark, *_unproved(model)]).strip()
+        projections = tuple(model.transform(X) for X in self._transformed)
+        return self._measured_on_features(replace(result, remark=remark), model, projections)
+
+    def _fitted(
+        self,
+        candidate: Candidate,
+        *,
+        spent: float = 0.0,
+        transform: tuple[NDArray[Any], ...] = (),
+        **shared: Any,
+    ) -> Fitted:
+        """Fit on the training rows, within the time limit if the method iterates."""
+        method, settings, train = candidate.method, self.settings, self.train
+        return timed_fit(
+            settings.build(method, candidate.trial.parameters, **shared),
+            *(train.X, train.label, train.sensitive),
+            limit=settings.time_limit if method.slow else None,
+            spent=spent,
+            transform=transform,
+        )
 
     @property
     def _transformed(self) -> tuple[NDArray[np.float64], ...]:
@@ -143,74 +146,58 @@ class Bench:
         return self.test.X, *some
 
     @property
-    def _rows_by_rank(self) -> dict[str, tuple[NDArray[np.float64], dict[str, NDArray[Any]]]]:
+    def _rows_by_rank(self) -> dict[str, tuple[NDArray[np.float64], Mapping[str, NDArray[Any]]]]:
         known = encode_groups(
             self.train.sensitive, n_samples=len(self.train.X), missing="unlabelled", min_groups=None
         ).labelled
         rows = np.flatnonzero(known)[: self.settings.max_samples]  # of rows in random order
-        of_train = {name: labels[rows] for name, labels in self.train.sensitive.items()}
-        of_test = {name: labels[self.measured] for name, labels in self.test.sensitive.items()}
-        return {
-            "held-out": (self.test.X[self.measured], of_test),
-            "training": (self.train.X[rows], of_train),
-        }
+        parts = {"held-out": self.test.take(self.measured), "training": self.train.take(rows)}
+        return {name: (part.X, part.sensitive) for name, part in parts.items()}
 
-    def by_rank(self, method: Method, trial: Trial) -> RankCurves | None:
+    def by_rank(self, candidate: Candidate) -> RankCurves | None:
         """Measure a method with 1, 2, … components; None where it works with none."""
         problems: list[str] = []
-        models = list(self._longer_and_longer(method, trial, problems))
+        models = list(self._by_n_components(candidate, problems))
         if not models:
             return None
         try:
-            return rank_curves(trial.label, models, self._rows_by_rank, problem=" ".join(problems))
+            return rank_curves(
+                candidate.trial.label, models, self._rows_by_rank, problem=" ".join(problems)
+            )
         except ValueError as error:
             warn_caller(f"losses by number of components are left out: {error}")
             return None
 
-    def _longer_and_longer(
-        self, method: Method, trial: Trial, problems: list[str]
-    ) -> Iterator[Any]:
+    def _by_n_components(self, candidate: Candidate, problems: list[str]) -> Iterator[Any]:
         """Fit with 1, 2, … components until it fails; nested methods are fitted once.
 
         All these fits together have the time of one.
         """
         most = min(self.settings.n_ranks, self._rank)
-        limit = self.settings.time_limit if method.slow else None
+        nested = candidate.method.nested
         start = time.monotonic()
-        for r in (most,) if method.nested else range(1, most + 1):
-            model = self.settings.build(method, trial.parameters, n_components=r)
-            rows = (self.train.X, self.train.label, self.train.sensitive)
-            fitted = timed_fit(model, *rows, limit=limit, spent=time.monotonic() - start)
+        for r in (most,) if nested else range(1, most + 1):
+            fitted = self._fitted(candidate, spent=time.monotonic() - start, n_components=r)
             if fitted.problem:
                 problems.append(fitted.problem)
                 return
-            if method.nested:
-                yield from prefixes(fitted.model)
-            else:
-                yield fitted.model
-
-    def judge(self, result: MethodResult, model: Any) -> MethodResult:
-        """Measure a model that is fitted already; `result` holds what else is known of it."""
-        remark = " ".join([result.remark, *_unproved(model)]).strip()
-        projections = tuple(model.transform(X) for X in self._transformed)
-        return self._described(replace(result, remark=remark), model, projections)
+            yield from prefixes(fitted.model) if nested else [fitted.model]
 
     def prefix_curves(self, name: str, model: Any) -> RankCurves:
         """Measure the first 1, 2, … components of a model that is fitted already."""
         first = list(prefixes(model))[: self.settings.n_ranks]
         return rank_curves(name, first, self._rows_by_rank)
 
-    def _criterion_options(self, method: Method) -> tuple[str, ...]:
+    def _criterion_of(self, method: Method) -> Mapping[str, Any]:
+        """Return the criterion and its positive label as parameters of a method that takes them."""
         settings = self.settings
         taken = method is not PLAIN and "criterion" in method.parameters()
         if settings.criterion == CRITERIA[0] or not taken:
-            return ()
-        words: tuple[str, ...] = ("--criterion", settings.criterion)
-        if settings.pos_label is not None:
-            words += ("--positive-label", str(settings.pos_label))
-        return words
+            return {}
+        label = {} if settings.pos_label is None else {"pos_label": settings.pos_label}
+        return {"criterion": settings.criterion, **label}
 
-    def _described(
+    def _measured_on_features(
         self, result: MethodResult, model: Any, projections: tuple[NDArray[Any], ...]
     ) -> MethodResult:
         """Add what the components keep of the rows and of each group's."""
@@ -229,7 +216,7 @@ class Bench:
             share, remark = _share_of_coordinates(components, Z, X)
             remark = f"{result.remark} {remark}".strip()
             result = replace(result, variance_ratio=share, remark=remark)
-            found = self._measured(result, Z, learned)
+            found = self._measured_on_components(result, Z, learned)
             return replace(found, mmd_squared=np.nan, p_value=np.nan) if np.isnan(share) else found
         variance = explained_variance_ratio(X, components)
         blank: list[str] = []
@@ -244,18 +231,18 @@ class Bench:
             reconstruction=lost,
             blank=tuple(blank),
             components=components,
-            communalities=communalities(Z, components, X),
+            communalities=_communalities(Z, components, X),
         )
         if variance <= NO_VARIANCE:
             return replace(result, variance_ratio=0.0, remark=self._why_empty(result))
-        return self._measured(result, Z, learned)
+        return self._measured_on_components(result, Z, learned)
 
-    def _measured(
+    def _measured_on_components(
         self, result: MethodResult, Z: NDArray[np.float64], learned: list[NDArray[np.float64]]
     ) -> MethodResult:
         """Add how groups differ, how well they are predicted, and a classifier's results."""
         seed = self.settings.seed
-        rows = Z[self.compared], {k: v[self.compared] for k, v in self.test.sensitive.items()}
+        rows = Z[self.compared], self.test.take(self.compared).sensitive
         blank = list(result.blank)
         test = _measure(
             blank,
@@ -275,15 +262,15 @@ class Bench:
                 *rows, strata=self.strata, n_permutations=N_PERMUTATIONS, random_state=seed
             ),
         )
-        judged = _measure(blank, "accuracy and Δ", lambda: self._downstream(learned, Z))
-        if judged is not None and np.isnan(judged.equal_opportunity_difference):
+        predicted = _measure(blank, "accuracy and Δ", lambda: self._downstream(learned, Z))
+        if predicted is not None and np.isnan(predicted.equal_opportunity_difference):
             blank.append("Δ_EOP: a group has no held-out row with the positive label.")
         return replace(
             result,
             mmd_squared=np.nan if test is None else test.statistic,
             p_value=np.nan if test is None else test.p_value,
             leakage=leakage or {},
-            downstream=judged,
+            downstream=predicted,
             blank=tuple(blank),
         )
 
@@ -305,7 +292,7 @@ class Bench:
         return (
             f"no variance left: {result.n_removed} of {directions} directions were removed, and "
             f"the training rows vary along only {self._rank} of them. "
-            f"{m if '--n-unfair' in result.options else ''}{unshown}"
+            f"{m if 'n_unfair' in result.parameters else ''}{unshown}"
         )
 
     @property
@@ -356,7 +343,7 @@ def _measure(blank: list[str], what: str, measure: Callable[[], T]) -> T | None:
 
 def _unproved(model: Any) -> list[str]:
     """Say that the optimum is not proved; nothing where it is, or where there is none to prove."""
-    proof = certificate(model)
+    proof = describe_proof(model)
     return [f"Optimum {proof}."] if proof is not None and proof.startswith("not") else []
 
 
@@ -379,3 +366,18 @@ def _orthonormal(components: NDArray[Any], n_features: int) -> bool:
     if components.ndim != 2 or components.shape[1] != n_features:
         return False
     return bool(np.allclose(components @ components.T, np.eye(len(components)), atol=1e-6))
+
+
+def _communalities(Z: NDArray[Any], components: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
+    r"""Return the share of each feature's variance that orthonormal components v reproduce.
+
+    .. math:: 1 - \frac{\mathrm{Var}(x_j - \sum_k z_k v_{kj})}{\mathrm{Var}(x_j)}
+
+    NaN for a feature that does not vary; negative where what the components reproduce is further
+    from the feature than its mean, as may be where they are not principal axes.
+    """
+    left = np.var(X - Z @ components, axis=0)
+    total = np.var(X, axis=0)
+    shares: NDArray[Any] = np.full(len(total), np.nan)
+    np.divide(left, total, out=shares, where=total > 0)
+    return 1.0 - shares

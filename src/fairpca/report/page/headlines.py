@@ -1,12 +1,51 @@
-"""Sentences about the settings that were chosen for a fairness target."""
+"""Sentences that go with the table: settings chosen, what is blank and why, the baseline."""
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 
 from fairpca.report.comparing.result import ChosenSetting, Comparison
 
-__all__ = ["choice_lines"]
+__all__ = ["choice_lines", "headlines"]
+
+
+def headlines(comparison: Comparison) -> list[str]:
+    """Return sentences that go with the table: the attribute leaked most, and the baseline."""
+    lines = choice_lines(comparison)
+    if comparison.compared:
+        lines.append(
+            f"Criterion {comparison.settings.criterion}: MMD², leakage and their p-values compare "
+            f"groups {comparison.compared}."
+        )
+    measured = [m for m in comparison.main if m.leakage]
+    if len(comparison.group_counts) > 1 and measured:
+        shown = ", ".join(f"{m.name} {m.worst_attribute}" for m in measured)
+        lines.append(f"The leakage shown is of the attribute that is predicted best: {shown}.")
+    lines += _blanks(comparison)
+    if not math.isnan(comparison.majority_accuracy):
+        lines.append(
+            "Always naming the most frequent label has accuracy "
+            f"{comparison.majority_accuracy:.3f}."
+        )
+    return lines
+
+
+def _blanks(comparison: Comparison) -> list[str]:
+    """Say which measures are blank, of how many splits, and why; once for all methods alike."""
+    methods_of: dict[tuple[str, int], list[str]] = {}
+    measured = [m for m in comparison.methods if not m.problem]
+    for method in measured:
+        for reason, count in method.blanks.items():
+            methods_of.setdefault((reason, count), []).append(method.name)
+    lines = []
+    for (reason, count), names in methods_of.items():
+        what, _, why = reason.partition(": ")
+        several = comparison.settings.repeats > 1
+        of = f" of {count} of {comparison.settings.repeats} splits" if several else ""
+        whose = "" if len(names) == len(measured) else f" for {', '.join(names)}"
+        lines.append(f"Left blank{of}: {what}{whose}, since {why}")
+    return lines
 
 
 def choice_lines(comparison: Comparison) -> list[str]:

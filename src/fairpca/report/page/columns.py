@@ -1,6 +1,6 @@
 """The columns of a comparison table: headings, explanations, numbers and how they are written.
 
-The terminal, the HTML page and the CSV file all take their numbers from here.
+The terminal, the HTML page and the CSV file take their numbers from here.
 """
 
 from __future__ import annotations
@@ -13,17 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairpca.report.comparing.choice_lines import choice_lines
 from fairpca.report.comparing.result import LINEAR, NON_LINEAR, Comparison, MethodResult
 
-__all__ = [
-    "ABSENT",
-    "COLUMNS",
-    "Column",
-    "columns_of",
-    "headlines",
-    "to_table",
-]
+__all__ = ["ABSENT", "COLUMNS", "Column", "columns_of", "number_or_none", "to_table"]
 
 ABSENT = "–"
 
@@ -32,37 +24,21 @@ ABSENT = "–"
 class Column:
     """One measure of every method.
 
-    Parameters
-    ----------
-    key : str
-        Its name in the CSV file.
-    heading : str
-        What stands above it.
-    meaning : str
-        One sentence for the page.
-    value : callable
-        From a result to the number on its first split, NaN where there is none.
-    pattern : str
-        How it is written.
-    better : int
-        1 where more is better, -1 where less is, 0 where neither.
-    axis : str
-        Its name on an axis; the heading where it is empty.
-    needs_label : bool
-        Whether it takes a label to predict.
-    compares : bool
-        Whether it compares the groups as the criterion has it.
+    `key` names it in the CSV file, `heading` in a table, `axis` in a figure, and `meaning` is a
+    sentence about it. `value` gives the number of a result on its first split, NaN where there is
+    none, which is written by `pattern`; `better` is 1 where more is better, -1 where less is, 0
+    where neither.
     """
 
     key: str
     heading: str
-    meaning: str
+    axis: str
     value: Callable[[MethodResult], float]
     pattern: str
     better: int
-    axis: str = ""
+    meaning: str
     needs_label: bool = False
-    compares: bool = False
+    by_criterion: bool = False  # compares the groups as the criterion has it
 
     def values(self, result: MethodResult) -> NDArray[np.float64]:
         """Return the numbers that there are, one for each split, shape (n_splits,)."""
@@ -106,149 +82,90 @@ def _of_reconstruction(name: str) -> Callable[[MethodResult], float]:
 
 COLUMNS = (
     Column(
-        "variance_percent",
-        "%variance",
+        "variance_percent", "%variance", "variance kept, %",
+        lambda r: 100 * r.variance_ratio, "{:.1f}", 1,
         "Share of the variance of held-out rows that the components keep. More is better.",
-        lambda r: 100 * r.variance_ratio,
-        "{:.1f}",
-        1,
-        "variance kept, %",
     ),
     Column(
-        "mmd_squared",
-        "MMD²",
+        "mmd_squared", "MMD²", "MMD² between groups",
+        lambda r: r.mmd_squared, "{:.4f}", -1,
         "Squared distance between the groups' distributions of held-out rows (maximum mean "
         "discrepancy, one kernel for all methods). 0 means no difference.",
-        lambda r: r.mmd_squared,
-        "{:.4f}",
-        -1,
-        "MMD² between groups",
-        compares=True,
+        by_criterion=True,
     ),
     Column(
-        "p_value",
-        "p-value",
+        "p_value", "p-value", "p-value of MMD²",
+        lambda r: r.p_value, "{:.3f}", 0,
         "How often randomly permuted groups differ as much. Small means the groups do differ.",
-        lambda r: r.p_value,
-        "{:.3f}",
-        0,
-        "p-value of MMD²",
-        compares=True,
+        by_criterion=True,
     ),
     Column(
-        "leakage_linear_auc",
-        "leakage linear",
+        "leakage_linear_auc", "leakage linear", "leakage to a linear classifier, AUC",
+        lambda r: r.auc(*LINEAR), "{:.2f}", -1,
         "How well a linear classifier tells the group from the components: area under the ROC "
         "curve on rows it was not trained on. Chance is 0.50.",
-        lambda r: r.auc(*LINEAR),
-        "{:.2f}",
-        -1,
-        "leakage to a linear reader, AUC",
-        compares=True,
+        by_criterion=True,
     ),
     Column(
-        "leakage_nonlinear_auc",
-        "leakage nonlin.",
+        "leakage_nonlinear_auc", "leakage nonlin.", "leakage to a non-linear classifier, AUC",
+        lambda r: r.auc(*NON_LINEAR), "{:.2f}", -1,
         "The same for the better of a kernel classifier and boosted trees. Chance is 0.50.",
-        lambda r: r.auc(*NON_LINEAR),
-        "{:.2f}",
-        -1,
-        "leakage to a non-linear reader, AUC",
-        compares=True,
+        by_criterion=True,
     ),
     Column(
-        "leakage_p_value",
-        "leakage p-value",
+        "leakage_p_value", "leakage p-value", "p-value of leakage",
+        lambda r: r.leakage_p_value, "{:.3f}", 0,
         "How often randomly permuted groups would be predicted as well: the smallest over "
         "classifiers and attributes, times their number. Small means that the group can be told, "
         "large that a score above 0.50 may be chance.",
-        lambda r: r.leakage_p_value,
-        "{:.3f}",
-        0,
-        "p-value of leakage",
-        compares=True,
+        by_criterion=True,
     ),
     Column(
-        "accuracy",
-        "accuracy",
+        "accuracy", "accuracy", "accuracy of a classifier",
+        _of_classifier("accuracy"), "{:.3f}", 1,
         "Held-out accuracy of a kernel SVM that predicts the label from the components.",
-        _of_classifier("accuracy"),
-        "{:.3f}",
-        1,
-        "accuracy of a classifier",
         needs_label=True,
     ),
     Column(
-        "demographic_parity_difference",
-        "Δ_DP",
+        "demographic_parity_difference", "Δ_DP", "Δ_DP, difference in selection rate",
+        _of_classifier("demographic_parity_difference"), "{:.3f}", -1,
         "Largest difference between groups in how often it predicts the positive label.",
-        _of_classifier("demographic_parity_difference"),
-        "{:.3f}",
-        -1,
-        "Δ_DP, difference in selection rate",
         needs_label=True,
     ),
     Column(
-        "equal_opportunity_difference",
-        "Δ_EOP",
+        "equal_opportunity_difference", "Δ_EOP", "Δ_EOP, difference in true positive rate",
+        _of_classifier("equal_opportunity_difference"), "{:.3f}", -1,
         "Largest difference between groups in how often it predicts the positive label among rows "
         "whose label is positive.",
-        _of_classifier("equal_opportunity_difference"),
-        "{:.3f}",
-        -1,
-        "Δ_EOP, difference in true positive rate",
         needs_label=True,
     ),
     Column(
-        "equalized_odds_difference",
-        "Δ_EOD",
+        "equalized_odds_difference", "Δ_EOD", "Δ_EOD, difference in true or false positive rate",
+        _of_classifier("equalized_odds_difference"), "{:.3f}", -1,
         "The larger of the differences between groups in how often it predicts the positive label "
         "among rows where that is right, and where it is wrong.",
-        _of_classifier("equalized_odds_difference"),
-        "{:.3f}",
-        -1,
-        "Δ_EOD, difference in true or false positive rate",
         needs_label=True,
     ),
     Column(
-        "worst_group_error_percent",
-        "%lost worst",
+        "worst_group_error_percent", "%lost worst", "lost of the worst-described group, %",
+        _of_reconstruction("worst"), "{:.1f}", -1,
         "Share of its own held-out variance that the worst-described group loses. Less is better.",
-        _of_reconstruction("worst"),
-        "{:.1f}",
-        -1,
-        "lost of the worst-described group, %",
     ),
     Column(
-        "group_error_difference_percent",
-        "%lost diff.",
+        "group_error_difference_percent", "%lost diff.", "difference in loss between groups, %",
+        _of_reconstruction("difference"), "{:.1f}", -1,
         "Difference between the worst-described and the best-described group in that share.",
-        _of_reconstruction("difference"),
-        "{:.1f}",
-        -1,
-        "difference in loss between groups, %",
     ),
     Column(
-        "seconds",
-        "fit seconds",
-        "Time to fit.",
-        lambda r: r.seconds,
-        "{:.3f}",
-        -1,
-        "time to fit, seconds",
+        "seconds", "fit seconds", "time to fit, seconds",
+        lambda r: r.seconds, "{:.3f}", -1, "Time to fit.",
     ),
-)
-
+)  # fmt: skip
 
 COUNT = Column(
-    "n_components",
-    "components",
-    "How many components the method keeps.",
-    lambda r: r.n_components or math.nan,
-    "{:.0f}",
-    0,
-    "components",
-)
+    "n_components", "components", "components",
+    lambda r: r.n_components or math.nan, "{:.0f}", 0, "How many components the method keeps.",
+)  # fmt: skip
 """Shown where methods may differ in it."""
 
 DIFFERENCES = {
@@ -265,49 +182,11 @@ def columns_of(comparison: Comparison) -> tuple[Column, ...]:
     other -= set(DIFFERENCES[comparison.settings.criterion])
     within = f" Groups are compared {comparison.compared}." if comparison.compared else ""
     found = tuple(
-        replace(c, meaning=c.meaning + within) if c.compares else c
+        replace(c, meaning=c.meaning + within) if c.by_criterion else c
         for c in COLUMNS
         if c.key not in other and (comparison.label is not None or not c.needs_label)
     )
     return found if isinstance(comparison.settings.n_components, int) else (COUNT, *found)
-
-
-def headlines(comparison: Comparison) -> list[str]:
-    """Return sentences that go with the table: the attribute leaked most, and the baseline."""
-    lines = choice_lines(comparison)
-    if comparison.compared:
-        lines.append(
-            f"Criterion {comparison.settings.criterion}: MMD², leakage and their p-values compare "
-            f"groups {comparison.compared}."
-        )
-    measured = [m for m in comparison.main if m.leakage]
-    if len(comparison.group_counts) > 1 and measured:
-        shown = ", ".join(f"{m.name} {m.worst_attribute}" for m in measured)
-        lines.append(f"The leakage shown is of the attribute that is predicted best: {shown}.")
-    lines += _blanks(comparison)
-    if not math.isnan(comparison.majority_accuracy):
-        lines.append(
-            "Always naming the most frequent label has accuracy "
-            f"{comparison.majority_accuracy:.3f}."
-        )
-    return lines
-
-
-def _blanks(comparison: Comparison) -> list[str]:
-    """Say which measures are blank, of how many splits, and why; once for all methods alike."""
-    methods_of: dict[tuple[str, int], list[str]] = {}
-    measured = [m for m in comparison.methods if not m.problem]
-    for method in measured:
-        for reason, count in method.blanks.items():
-            methods_of.setdefault((reason, count), []).append(method.name)
-    lines = []
-    for (reason, count), names in methods_of.items():
-        what, _, why = reason.partition(": ")
-        several = comparison.settings.repeats > 1
-        of = f" of {count} of {comparison.settings.repeats} splits" if several else ""
-        whose = "" if len(names) == len(measured) else f" for {', '.join(names)}"
-        lines.append(f"Left blank{of}: {what}{whose}, since {why}")
-    return lines
 
 
 def to_table(comparison: Comparison) -> pa.Table:
@@ -324,9 +203,9 @@ def to_table(comparison: Comparison) -> pa.Table:
         "n_removed": [m.n_removed for m in methods],
     }
     for column in columns_of(comparison):
-        data[column.key] = [_or_none(column.mean(m)) for m in methods]
+        data[column.key] = [number_or_none(column.mean(m)) for m in methods]
         if comparison.settings.repeats > 1:
-            data[f"{column.key}_sd"] = [_or_none(column.sd(m)) for m in methods]
+            data[f"{column.key}_sd"] = [number_or_none(column.sd(m)) for m in methods]
     data["n_splits"] = [0 if m.problem else 1 + len(m.others) for m in methods]
     if comparison.settings.target is not None:
         chosen = [m.chosen for m in methods]
@@ -336,7 +215,7 @@ def to_table(comparison: Comparison) -> pa.Table:
             ("target_cv_variance", "kept"),
         ):
             numbers = [math.nan if c is None else float(getattr(c, field)) for c in chosen]
-            data[key] = [None if math.isnan(v) else v for v in numbers]
+            data[key] = list(map(number_or_none, numbers))
         data["meets_target"] = [None if c is None or c.problem else c.met for c in chosen]
     data["criterion"] = [comparison.settings.criterion for _ in methods]
     data["problem"] = [m.problem or None for m in methods]
@@ -346,13 +225,13 @@ def to_table(comparison: Comparison) -> pa.Table:
 
 def _remark(method: MethodResult) -> str:
     splits = 1 + len(method.others)
-    several = splits > 1
     blanks = (
-        f"Left blank{f' of {n} of {splits} splits' if several else ''}: {reason}"
+        f"Left blank{f' of {n} of {splits} splits' if splits > 1 else ''}: {reason}"
         for reason, n in method.blanks.items()
     )
     return " ".join(filter(None, [method.remark, *blanks]))
 
 
-def _or_none(value: float) -> float | None:
+def number_or_none(value: float) -> float | None:
+    """Return a number, or None for NaN, as JSON and tables have it."""
     return None if math.isnan(value) else value
