@@ -95,12 +95,12 @@ def _judge_fold(task: _FoldTask, sample: Sample, how: Judging) -> list[Outcome]:
             return list(outcomes.values())
     inner = replace(train, X=X_train), replace(test, X=X_test)
     measures = FoldMeasures(how, sample.groups, *inner, test)
-    rows = SameRows(inner[0].X, train.y, **train.metadata(how.final_takes))
+    rows = SameRows(measures.train.X, train.y, **train.metadata(how.final_takes))
     for step in sorted(task.last_steps, key=_most_first):
         outcome = outcomes[step.setting]
         outcome.warned += warned
         with _collected(outcome.warned):
-            _judge(outcome, front, step, rows, measures)
+            _judge(outcome, front, step, measures, rows)
     return list(outcomes.values())
 
 
@@ -108,8 +108,8 @@ def _judge(
     outcome: Outcome,
     front: Pipeline | None,
     step: Step,
-    rows: SameRows,
     measures: FoldMeasures,
+    rows: SameRows,
 ) -> None:
     """Fit one setting after the fitted steps in front, and measure it."""
     start = time.perf_counter()
