@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-from fairpca.data.array_library import giving_arrays
-
 __all__ = ["Aim", "Candidate", "Facts", "Method", "Trial", "Tries", "once", "several"]
 
 Aim = Literal["reference", "hide", "balance"]
@@ -157,6 +155,8 @@ class Method:
 
         It returns arrays, whatever output scikit-learn is set to return.
         """
+        from fairpca.data.array_library import giving_arrays  # with scikit-learn: slow to import
+
         known = self.parameters()
         common = {name: value for name, value in shared.items() if name in known}
         return giving_arrays(self.kind(**{**common, **parameters, **self.fixed}))
