@@ -122,7 +122,7 @@ def permutation_tests(draws: int) -> Iterator[str]:
 
 
 def leakage(draws: int) -> Iterator[str]:
-    """Attack samples without a difference."""
+    """Predict groups in samples without a difference."""
     rng = np.random.default_rng(2)
     yield "\n## Leakage, groups that do not differ"
     yield f"120 rows, {N_PERMUTATIONS} permutations; means ± standard errors.\n"

@@ -1,4 +1,4 @@
-"""Attackers see what is there, and nothing where nothing is."""
+"""Classifiers find the group where it can be predicted, and nothing where there is nothing."""
 
 import numpy as np
 import pandas as pd

@@ -52,7 +52,7 @@ def test_direct_formulas(seed, k, d):
     assert error.overall == pytest.approx(np.linalg.norm(centred - centred @ V @ V.T) ** 2 / len(X))
 
 
-def test_fitted_pca_of_any_origin_is_judged_about_its_own_mean():
+def test_fitted_pca_of_any_origin_is_measured_about_its_own_mean():
     X, g = data()
     held_out, g_out = data(seed=1)
     for pca in (PCA(2).fit(X), MultigroupPCA(2).fit(X, sensitive_features=g)):

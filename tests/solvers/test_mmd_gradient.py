@@ -6,11 +6,11 @@ from scipy.spatial.distance import cdist
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.solvers.distribution.gradient import KernelDiscrepancy, merge_equal_rows
-from fairpca.solvers.distribution.kernels import KERNELS, SMOOTHING, GaussianMixture
+from fairpca.solvers.distribution.kernels import KERNELS, SMOOTHING, gaussian_mixture
 from fairpca.solvers.distribution.surrogate import FeatureDiscrepancy
 from fairpca.solvers.distribution.value import group_contrasts, group_mmd_squared
 
-ALL = {**KERNELS, "mixture": GaussianMixture((0.3, 1.0, 4.0))}
+ALL = {**KERNELS, "mixture": gaussian_mixture((0.3, 1.0, 4.0))}
 
 
 def signed_weights(codes):

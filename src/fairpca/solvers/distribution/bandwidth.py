@@ -16,7 +16,7 @@ from scipy.spatial.distance import pdist
 
 from fairpca.data.matrix import power_of_two
 from fairpca.data.warn import warn_caller
-from fairpca.solvers.distribution.kernels import KERNELS, GaussianMixture, RadialKernel
+from fairpca.solvers.distribution.kernels import KERNELS, RadialKernel, gaussian_mixture
 from fairpca.solvers.distribution.tiles import DistanceTiles, centered
 
 __all__ = [
@@ -55,7 +55,8 @@ def resolve_kernel(name: str, bandwidth: Any, Z: NDArray[Any]) -> tuple[RadialKe
             f"{len(several)} with kernel={name!r}."
         )
     sigmas = np.array(several, dtype=np.float64)
-    return GaussianMixture.of(several, reference_bandwidth(sigmas)), sigmas
+    reference = reference_bandwidth(sigmas)
+    return gaussian_mixture(tuple((reference / sigma) ** 2 for sigma in several)), sigmas
 
 
 def reference_bandwidth(sigma: Sigma) -> float:

@@ -105,15 +105,17 @@ class KernelDiscrepancy:
     def value_and_gradient(self, V: Floats) -> tuple[float, Floats]:
         """Return h(V) and ∇h(V), shape (n_features, k); see `Discrepancy`."""
         Z = self._scaled_scores(V)
-        C = self.A.shape[1]
-        right = np.concatenate([self.A, _by_contrast(self.A, Z)], axis=1)
+        (n, C), k = self.A.shape, Z.shape[1]
+        weighted = self.A[:, :, None] * Z[:, None, :]  # a_c ∘ Z for each contrast
+        right = np.concatenate([self.A, weighted.reshape(n, C * k)], axis=1)
         if self.kernel.one_table:
             _, first, _ = self._products(Z, w1=right)
             values = first[:, :C]
         else:
             values, first, _ = self._products(Z, K=self.A, w1=right)
         row_sums = np.einsum("ic,ic->i", self.A, first[:, :C])
-        pulled = row_sums[:, None] * Z - _sum_contrasts(self.A, first[:, C:])
+        pulled = row_sums[:, None] * Z
+        pulled -= np.einsum("ic,ick->ik", self.A, first[:, C:].reshape(n, C, k))
         gradient: Floats = (-2.0 / self.bandwidth) * (self.X.T @ pulled)
         return float(np.einsum("ic,ic->", self.A, values)), gradient
 
@@ -239,8 +241,13 @@ def weighted_squares(X: NDArray[Any], weights: NDArray[Any]) -> Floats:
             total += weighted.reshape(len(rows), -1).T @ rows
         return total
 
-    pairs = np.sum(map_parts(work, worthwhile=n >= _MANY_ROWS), axis=0)
-    return _from_upper_blocks(pairs.reshape(-1, q, q))
+    blocks = np.sum(map_parts(work, worthwhile=n >= _MANY_ROWS), axis=0).reshape(-1, q, q)
+    k = int(np.sqrt(2 * len(blocks)))
+    first, second = np.triu_indices(k)
+    whole = np.empty((k, q, k, q))
+    whole[first, :, second, :] = blocks
+    whole[second, :, first, :] = blocks
+    return whole.reshape(k * q, k * q)
 
 
 def _table_products(
@@ -263,29 +270,6 @@ def _table_products(
 
     parts = map_parts(work, worthwhile=len(Z) >= _MANY_ROWS)
     return [np.sum(same, axis=0) if len(same) > 1 else same[0] for same in zip(*parts, strict=True)]
-
-
-def _by_contrast(A: Floats, Z: Floats) -> Floats:
-    """a_c ∘ Z side by side, shape (n, C·k)."""
-    return (A[:, :, None] * Z[:, None, :]).reshape(len(Z), -1)
-
-
-def _sum_contrasts(A: Floats, products: Floats) -> Floats:
-    """Σ_c a_c ∘ products_c, shape (n, k)."""
-    n, C = A.shape
-    total: Floats = np.einsum("ic,ick->ik", A, products.reshape(n, C, -1))
-    return total
-
-
-def _from_upper_blocks(blocks: Floats) -> Floats:
-    """Return the matrix of symmetric blocks whose upper triangle is given, shape (k·q, k·q)."""
-    q = blocks.shape[1]
-    k = int(np.sqrt(2 * len(blocks)))
-    rows, columns = np.triu_indices(k)
-    whole = np.empty((k, q, k, q))
-    whole[rows, :, columns, :] = blocks
-    whole[columns, :, rows, :] = blocks
-    return whole.reshape(k * q, k * q)
 
 
 def _gauss_newton(

@@ -7,14 +7,14 @@ are the same numbers, computed once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["KERNELS", "Energy", "Gaussian", "GaussianMixture", "Laplacian", "RadialKernel"]
+__all__ = ["KERNELS", "RadialKernel", "gaussian_mixture"]
 
 Tables = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
@@ -23,84 +23,62 @@ SMOOTHING = 1e-2
 positive definite and makes them differentiable. Larger: smoother, further from the kernel meant."""
 
 
-class RadialKernel(Protocol):
-    """A kernel; `one_table` says whether K, w₁ and w₂ are the same array."""
-
-    one_table: ClassVar[bool]
-
-    def tables(self, t: NDArray[Any]) -> Tables:
-        """Return K, w₁, w₂ for t = −|a − b|²/(2σ²) ≤ 0; `t` may be overwritten."""
-
-
 @dataclass(frozen=True)
-class Gaussian:
-    """exp(−|a − b|²/(2σ²))."""
+class RadialKernel:
+    """A kernel: `tables` returns K, w₁, w₂ for t ≤ 0, which it may overwrite.
 
-    one_table: ClassVar[bool] = True
+    `one_table` says that the three are the same array. A mean of Gaussians of bandwidths σ_b has
+    `ratios` σ²/σ_b², other kernels have none.
+    """
 
-    def tables(self, t: NDArray[Any]) -> Tables:
-        """See `RadialKernel`."""
-        np.exp(t, out=t)
-        return t, t, t
+    tables: Callable[[NDArray[Any]], Tables]
+    ratios: tuple[float, ...] = ()
+    one_table: bool = False
 
 
-@dataclass(frozen=True)
-class GaussianMixture:
-    """The mean of Gaussians of several bandwidths σ_b; `ratios` are σ²/σ_b², σ the reference."""
+def gaussian_mixture(ratios: tuple[float, ...]) -> RadialKernel:
+    """Return the mean of Gaussians of bandwidths σ_b, with `ratios` σ²/σ_b²."""
 
-    ratios: tuple[float, ...]
-    one_table: ClassVar[bool] = False
-
-    @classmethod
-    def of(cls, bandwidths: Sequence[float], reference: float) -> GaussianMixture:
-        """Return the mixture whose distances come divided by `reference`."""
-        return cls(tuple((reference / sigma) ** 2 for sigma in bandwidths))
-
-    def tables(self, t: NDArray[Any]) -> Tables:
-        """See `RadialKernel`."""
+    def tables(t: NDArray[Any]) -> Tables:
         K, w1, w2 = np.zeros_like(t), np.zeros_like(t), np.zeros_like(t)
-        for ratio in self.ratios:
-            one = np.exp(ratio * t) / len(self.ratios)
+        for ratio in ratios:
+            one = np.exp(ratio * t) / len(ratios)
             K += one
             w1 += ratio * one
             w2 += ratio**2 * one
         return K, w1, w2
 
-
-@dataclass(frozen=True)
-class Laplacian:
-    """exp(−|a − b|/σ), the distance smoothed at zero."""
-
-    one_table: ClassVar[bool] = False
-
-    def tables(self, t: NDArray[Any]) -> Tables:
-        """See `RadialKernel`."""
-        s = _smooth_distance(t)
-        K = np.exp(-s)
-        return K, K / s, K * (1.0 / s**2 + 1.0 / s**3)
+    return RadialKernel(tables, ratios)
 
 
-@dataclass(frozen=True)
-class Energy:
-    """−|a − b|/σ, the distance smoothed at zero: MMD² is the energy distance over σ."""
-
-    one_table: ClassVar[bool] = False
-
-    def tables(self, t: NDArray[Any]) -> Tables:
-        """See `RadialKernel`."""
-        s = _smooth_distance(t)
-        return -s, 1.0 / s, 1.0 / s**3
+def _gaussian(t: NDArray[Any]) -> Tables:
+    """Return the tables of exp(−|a − b|²/(2σ²))."""
+    np.exp(t, out=t)
+    return t, t, t
 
 
-KERNELS: dict[str, RadialKernel] = {
-    "rbf": Gaussian(),
-    "laplacian": Laplacian(),
-    "energy": Energy(),
-}
-"""The kernels by name."""
+def _laplacian(t: NDArray[Any]) -> Tables:
+    """Return the tables of exp(−|a − b|/σ), the distance smoothed at zero."""
+    s = _smooth_distance(t)
+    K = np.exp(-s)
+    return K, K / s, K * (1.0 / s**2 + 1.0 / s**3)
+
+
+def _energy(t: NDArray[Any]) -> Tables:
+    """Return the tables of −|a − b|/σ (smoothed at zero): MMD² is the energy distance over σ."""
+    s = _smooth_distance(t)
+    return -s, 1.0 / s, 1.0 / s**3
 
 
 def _smooth_distance(t: NDArray[Any]) -> NDArray[Any]:
     squares = -2.0 * np.minimum(t, 0.0)
     smooth: NDArray[Any] = np.sqrt(squares + SMOOTHING**2)
     return smooth
+
+
+KERNELS = {
+    "rbf": RadialKernel(_gaussian, (1.0,), one_table=True),
+    "laplacian": RadialKernel(_laplacian),
+    "energy": RadialKernel(_energy),
+}
+"""The kernels by name."""

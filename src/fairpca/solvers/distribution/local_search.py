@@ -36,9 +36,10 @@ def maximize_variance(
     """Improve a subspace until no nearby feasible one keeps more variance.
 
     `start` is of shape (d, k) and full rank; it need not be feasible. A patient run raises the
-    multiplier only once the last value has given what it can, which keeps more variance; a hasty
-    one raises it in every step, which becomes feasible from more places. `multiplier` is the first
-    guess of λ, `settled` replaces the setting of that name, `name` is noted in the solution.
+    multiplier λ only once the model promises little more at its last value, which keeps more
+    variance; a hasty one raises it in every step, which reaches feasibility from more starts.
+    `multiplier` is the first guess of λ, `settled` replaces the setting of that name, and `name` is
+    noted in the solution.
     """
     settings = problem.settings
     settled = settings.settled if settled is None else settled
@@ -109,7 +110,7 @@ class _Run:
         self.history: list[Iterate] = []
 
     def advance(self) -> TangentStep | None:
-        """Take one step whose actual gain bears out the predicted one; None if there is none."""
+        """Take one step whose actual gain confirms the predicted one; None if there is none."""
         model = self._model()
         nonconvex = rejected = 0
         damping_before = self.damping.value
@@ -257,7 +258,7 @@ class _Run:
             return
         settings, near = self.settings, self._near(self.here)
         promised = step.predicted / max(step.multiplier * self.here.mmd_squared, _TINY)
-        if ratio > 1.5:  # the model is too stiff: it will promise as much again
+        if ratio > 1.5:  # the model underestimates gains: another such step is to come
             promised *= 10.0
         little = settings.exhausted_near if near else settings.exhausted
         grows = settings.growth_near if near else settings.growth

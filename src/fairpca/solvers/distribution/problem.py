@@ -21,7 +21,7 @@ class Candidate(Protocol):
 
     @property
     def mmd_squared(self) -> float:
-        """H."""
+        """MMD² of the projected rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class MatchingProblem:
 
     `variances` is the diagonal of D: the share of the total variance along each axis, descending.
     `discrepancy` is h; `model` supplies its second derivatives: the same function, or a cheaper
-    approximation of it.
+    approximation of it. `settings` are the constants of the search.
     """
 
     variances: Floats

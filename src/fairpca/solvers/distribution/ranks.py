@@ -10,7 +10,7 @@ axes, and k − r empty ones. At a strict τ the best answer often has fewer tha
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -24,6 +24,13 @@ from fairpca.solvers.distribution.search import search, search_nearby
 from fairpca.solvers.distribution.starts import RankedStarts
 
 __all__ = ["search_over_ranks"]
+
+
+class Limits(TypedDict):
+    """When runs end; see `search`."""
+
+    max_iter: int
+    settled: float
 
 
 def search_over_ranks(
@@ -44,8 +51,8 @@ def search_over_ranks(
     """
     k, rough = problem.n_components, problem.settings.rough
     settled = problem.settings.settled if settled is None else settled
-    final: dict[str, Any] = {"max_iter": max_iter, "settled": settled}
-    trial = final | {"settled": max(settled, rough)}
+    final: Limits = {"max_iter": max_iter, "settled": settled}
+    trial: Limits = {"max_iter": max_iter, "settled": max(settled, rough)}
     whole = _first_look(problem, starts[:1], max_iter)
     if _merit(problem, whole)[0]:
         whole = search(problem, [], known=whole, **trial)
@@ -87,7 +94,7 @@ def _evaluations(results: dict[int, SearchResult]) -> int:
 
 
 def _from_starts(
-    problem: MatchingProblem, starts: list[Start], known: SearchResult, **limits: Any
+    problem: MatchingProblem, starts: list[Start], known: SearchResult, **limits: Unpack[Limits]
 ) -> SearchResult:
     """Search from a few more starts of full rank, and from all if nothing feasible is found.
 
@@ -104,7 +111,7 @@ def _from_starts(
 def _first_look(problem: MatchingProblem, starts: list[Start], max_iter: int) -> SearchResult:
     """Make short runs; if none is feasible, also a hasty one from the first start."""
     settings = problem.settings
-    limits: dict[str, Any] = {
+    limits: Limits = {
         "max_iter": min(settings.trial_steps, max_iter),
         "settled": settings.rough,
     }

@@ -45,7 +45,7 @@ def search(
     n_starts, evaluations = (known.n_starts, known.n_evaluations) if known else (0, 0)
     agreed = False
     for start in starts:
-        # Patient runs from one problem end alike: one that stays above the bound speaks for all.
+        # If the first patient run stays above the bound, other patient runs do too: be hasty.
         stuck = bool(trials) and (trials[0].mmd_squared > problem.tol or not trials[0].patient)
         trial = maximize_variance(
             problem,

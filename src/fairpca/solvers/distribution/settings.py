@@ -18,7 +18,7 @@ class SearchSettings:
     # Steps of one run (`local_search`)
     inside: float = 1e-3
     """Share of `tol` that a step leaves unused, so that rounding does not make the answer
-    infeasible. Larger: safer, and variance is left on the table."""
+    infeasible. Larger: safer, with less variance."""
     inside_last: float = 2e-5
     """The least that `inside` is lowered to in the last steps. Larger: the same as for `inside`."""
     last_gain: float = 1e-5

@@ -22,7 +22,7 @@ from fairpca.solvers.distribution.gradient import (
     TotalDiscrepancy,
     weighted_squares,
 )
-from fairpca.solvers.distribution.kernels import Gaussian, GaussianMixture, RadialKernel
+from fairpca.solvers.distribution.kernels import RadialKernel
 from fairpca.solvers.distribution.settings import SearchSettings
 from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.solvers.numerics.threads import map_parts
@@ -149,10 +149,9 @@ def _frequencies(
     """
     uniform = qmc.Sobol(k + 1, rng=rng).random(n_frequencies)
     frequencies: Floats = norm.ppf(np.clip(uniform[:, :k], 1e-12, 1.0 - 1e-12))
-    if isinstance(kernel, GaussianMixture):
-        ratios = np.array(kernel.ratios)
-        choice = np.minimum((uniform[:, k] * len(ratios)).astype(int), len(ratios) - 1)
-        frequencies *= np.sqrt(ratios)[choice, None]
+    ratios = np.array(kernel.ratios)
+    choice = np.minimum((uniform[:, k] * len(ratios)).astype(int), len(ratios) - 1)
+    frequencies *= np.sqrt(ratios)[choice, None]
     return frequencies
 
 
@@ -175,7 +174,7 @@ def surrogate_of(
     """Return random features for Gaussian kernels, and a sample of the rows for other kernels."""
     terms: list[Discrepancy] = []
     for term in exact.terms:
-        if isinstance(term.kernel, Gaussian | GaussianMixture):
+        if term.kernel.ratios:
             terms.append(FeatureDiscrepancy.of(term, k, rng, settings.n_frequencies))
         else:
             terms.append(_sampled(term, settings.exact_up_to, rng))
