@@ -1,4 +1,4 @@
-"""Random fits against independent oracles: how many give a wrong result without a word.
+"""Random fits against independent oracles: how many give a wrong result without a warning.
 
     python benchmarks/fuzz.py --fits 10000 --seed 0
     python benchmarks/fuzz.py --quick

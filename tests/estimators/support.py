@@ -1,8 +1,32 @@
-"""Test-only help for estimators that need groups."""
+"""Test-only help: all public estimators, and estimators that need groups in foreign checks."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+import fairpca
+import fairpca.comparison
+
+PUBLIC_ESTIMATORS = [
+    value
+    for module in (fairpca, fairpca.comparison)
+    for value in (getattr(module, name) for name in module.__all__)
+    if isinstance(value, type) and issubclass(value, BaseEstimator)
+]
+
+
+def small(kind, n_components=1, **parameters):
+    """An estimator with few components, quick to fit."""
+    quick = {"tol": 1.0, "n_init": 1} if kind is fairpca.DistributionMatchingPCA else {}
+    return kind(n_components, **quick, **parameters)
+
+
+def run_scikit_learn_check(estimator, check):
+    if check.func.__name__ == "check_array_api_input":
+        pytest.skip("array API dispatch is off unless SCIPY_ARRAY_API is set")
+    check(estimator)
 
 
 def supplying_groups(estimator_class):

@@ -16,23 +16,14 @@ import pytest
 
 import fairpca
 import fairpca.comparison
-from fairpca import DistributionMatchingPCA, MomentMatchingPCA, StreamingMomentMatchingPCA
+from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
 from fairpca.data.tables.column_profile import joined_moments
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.model_selection import FairnessTargetCV
+from tests.estimators.support import PUBLIC_ESTIMATORS, small
 
-ESTIMATORS = [
-    getattr(module, name)
-    for module in (fairpca, fairpca.comparison)
-    for name in module.__all__
-    if name[0] != "_"
-]
-INCREMENTAL = [kind for kind in ESTIMATORS if hasattr(kind, "partial_fit")]
+INCREMENTAL = [kind for kind in PUBLIC_ESTIMATORS if hasattr(kind, "partial_fit")]
 SOLVERS = ("moments", "sketch", "power")
-
-
-def make(kind):
-    return kind(1, tol=1.0, n_init=1) if kind is DistributionMatchingPCA else kind(1)
 
 
 def search(**parameters):
@@ -40,7 +31,9 @@ def search(**parameters):
     return FairnessTargetCV(MomentMatchingPCA(1), grid, limit=1.0, cv=2, **parameters)
 
 
-MAKERS = [pytest.param(lambda kind=kind: make(kind), id=kind.__name__) for kind in ESTIMATORS] + [
+MAKERS = [
+    pytest.param(lambda kind=kind: small(kind), id=kind.__name__) for kind in PUBLIC_ESTIMATORS
+] + [
     pytest.param(lambda s=s: StreamingMomentMatchingPCA(1, solver=s), id=f"streaming {s}")
     for s in SOLVERS
 ]
@@ -163,7 +156,7 @@ def test_a_fit_that_is_stopped_late_leaves_the_earlier_one(build, monkeypatch):
 @pytest.mark.parametrize("fits_first", ["fit", "partial_fit"])
 def test_a_failed_batch_leaves_the_earlier_rows(kind, fits_first):
     X, s = data()
-    model = getattr(make(kind), fits_first)(X, sensitive_features=s)
+    model = getattr(small(kind), fits_first)(X, sensitive_features=s)
     Z = model.transform(X)
     for what, (bad, how) in bad_calls().items():
         if what not in ("one group", "a warning that is an error"):  # a batch may have one group
@@ -172,14 +165,14 @@ def test_a_failed_batch_leaves_the_earlier_rows(kind, fits_first):
     np.testing.assert_array_equal(model.transform(X), Z)
     rows = data(seed=5)[0]
     model.partial_fit(rows, sensitive_features=s)
-    once = getattr(make(kind), fits_first)(X, sensitive_features=s)
+    once = getattr(small(kind), fits_first)(X, sensitive_features=s)
     once.partial_fit(rows, sensitive_features=s)
     np.testing.assert_array_equal(model.transform(X), once.transform(X))
 
 
 @pytest.mark.parametrize("kind", INCREMENTAL)
 def test_a_refused_first_batch_fixes_nothing(kind):
-    model = make(kind)
+    model = small(kind)
     wide, s = data("abcdef")
     wide.iloc[0, 0] = np.nan
     check_untouched(model, lambda: model.partial_fit(wide, sensitive_features={"old": s}))
@@ -190,10 +183,10 @@ def test_a_refused_first_batch_fixes_nothing(kind):
     assert model.components_.dtype == np.float32
 
 
-@pytest.mark.parametrize("kind", [k for k in ESTIMATORS if hasattr(k, "fit_summary")])
+@pytest.mark.parametrize("kind", [k for k in PUBLIC_ESTIMATORS if hasattr(k, "fit_summary")])
 def test_a_failed_fit_to_a_summary_leaves_the_earlier_fit(kind):
     X, s = data()
-    model = make(kind).fit(X, sensitive_features=s)
+    model = small(kind).fit(X, sensitive_features=s)
     stream = StreamingMomentMatchingPCA(1, solver="moments", n_unfair=1)
     summary = stream.fit(data("abcdef")[0], sensitive_features=s).summary()
     for bad in ({"attributes": ["unknown"]}, {"attributes": []}):

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fairpca.estimators.multigroup import MultigroupPCA
 from fairpca.estimators.worst_group import WorstGroupPCA
-from tests.estimators.support import groups_of, supplying_groups
+from tests.estimators.support import run_scikit_learn_check, supplying_groups
 
 BOTH = pytest.mark.parametrize("estimator", [MultigroupPCA, WorstGroupPCA])
 
@@ -39,25 +39,9 @@ def centred_grams(X: np.ndarray, g: np.ndarray) -> np.ndarray:
     return np.array([Xc[g == a].T @ Xc[g == a] for a in np.unique(g)])
 
 
-class _WithGroupsByBatch:
-    def partial_fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
-        groups = groups_of(X) if sensitive_features is None else sensitive_features
-        return super().partial_fit(X, y, sensitive_features=groups, sample_weight=sample_weight)
-
-
-class CheckedMultigroupPCA(_WithGroupsByBatch, supplying_groups(MultigroupPCA)):
-    pass
-
-
-class CheckedWorstGroupPCA(_WithGroupsByBatch, supplying_groups(WorstGroupPCA)):
-    pass
-
-
-@parametrize_with_checks([CheckedMultigroupPCA(1), CheckedWorstGroupPCA(1)])
+@parametrize_with_checks([supplying_groups(MultigroupPCA)(1), supplying_groups(WorstGroupPCA)(1)])
 def test_scikit_learn_checks(estimator, check):
-    if check.func.__name__ == "check_array_api_input":
-        pytest.skip("array API dispatch is off unless SCIPY_ARRAY_API is set")
-    check(estimator)
+    run_scikit_learn_check(estimator, check)
 
 
 @BOTH

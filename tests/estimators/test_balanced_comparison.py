@@ -12,7 +12,7 @@ from fairpca import WorstGroupPCA
 from fairpca.comparison import BicriteriaPCA, DisparityPenaltyPCA, MaxMinVariancePCA, ParetoPCA
 from fairpca.metrics import group_reconstruction_error, marginal_loss
 from fairpca.solvers.balance.bicriteria import lewis_weights
-from tests.estimators.support import groups_of, supplying_groups
+from tests.estimators.support import run_scikit_learn_check, supplying_groups
 from tests.estimators.test_balanced import data, same_subspace
 
 ALL = pytest.mark.parametrize(
@@ -20,31 +20,15 @@ ALL = pytest.mark.parametrize(
 )
 
 
-class _WithGroupsByBatch:
-    def partial_fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
-        groups = groups_of(X) if sensitive_features is None else sensitive_features
-        return super().partial_fit(X, y, sensitive_features=groups, sample_weight=sample_weight)
-
-
-class CheckedDisparityPenaltyPCA(_WithGroupsByBatch, supplying_groups(DisparityPenaltyPCA)):
-    pass
-
-
-class CheckedMaxMinVariancePCA(_WithGroupsByBatch, supplying_groups(MaxMinVariancePCA)):
-    pass
-
-
-class CheckedBicriteriaPCA(_WithGroupsByBatch, supplying_groups(BicriteriaPCA)):
-    pass
-
-
 @parametrize_with_checks(
-    [CheckedDisparityPenaltyPCA(1), CheckedMaxMinVariancePCA(1), CheckedBicriteriaPCA(1)]
+    [
+        supplying_groups(DisparityPenaltyPCA)(1),
+        supplying_groups(MaxMinVariancePCA)(1),
+        supplying_groups(BicriteriaPCA)(1),
+    ]
 )
 def test_scikit_learn_checks(estimator, check):
-    if check.func.__name__ == "check_array_api_input":
-        pytest.skip("array API dispatch is off unless SCIPY_ARRAY_API is set")
-    check(estimator)
+    run_scikit_learn_check(estimator, check)
 
 
 @ALL

@@ -15,14 +15,14 @@ import fairpca.comparison
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
 from fairpca.comparison import LEACE
 from fairpca.data.groups import encode_groups
+from tests.estimators.support import PUBLIC_ESTIMATORS
 
 N = 16
 HALF = N // 2
 INCREMENTAL = [
-    getattr(module, name)
-    for module in (fairpca, fairpca.comparison)
-    for name in module.__all__
-    if hasattr(getattr(module, name), "partial_fit") and name != "DisparityPenaltyPCA"
+    kind
+    for kind in PUBLIC_ESTIMATORS
+    if hasattr(kind, "partial_fit") and kind is not fairpca.comparison.DisparityPenaltyPCA
 ]  # (which takes two groups only, and so refuses)
 FEW = {"block_size": 2, "n_unfair_blocks": 3, "n_pca_blocks": 2}
 TOLD = "differ only in spaces, capitals"

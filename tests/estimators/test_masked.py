@@ -9,12 +9,13 @@ import pytest
 
 import fairpca
 import fairpca.comparison
-from fairpca import DistributionMatchingPCA, MomentMatchingPCA, StreamingMomentMatchingPCA, metrics
+from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA, metrics
 from fairpca.data.files.row_source import ArraySource
 from fairpca.data.groups import encode_groups
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.model_selection import FairnessTargetCV
 from fairpca.report.comparing.comparison import compare
+from tests.estimators.support import PUBLIC_ESTIMATORS, small
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -25,17 +26,6 @@ W = RNG.random(N) + 0.5
 MASK = np.arange(N) == 7
 HIDDEN = np.ma.array(np.where(MASK, 9999.0, W), mask=MASK)
 HIDDEN_Y = np.ma.array(np.where(MASK, 5, Y), mask=MASK)
-KINDS = [
-    getattr(module, name)
-    for module in (fairpca, fairpca.comparison)
-    for name in module.__all__
-    if name[0] != "_"
-]
-
-
-def make(kind, **parameters):
-    quick = {"tol": 1.0, "n_init": 1} if kind is DistributionMatchingPCA else {}
-    return kind(1, **quick, **parameters)
 
 
 def ways(values):
@@ -58,18 +48,18 @@ def refused(name):
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PUBLIC_ESTIMATORS)
 def test_weights(kind):
     with refused("sample_weight"):
-        make(kind).fit(X, sensitive_features=S, sample_weight=HIDDEN)
-    plain = make(kind).fit(X, sensitive_features=S, sample_weight=W)
-    model = make(kind).fit(
+        small(kind).fit(X, sensitive_features=S, sample_weight=HIDDEN)
+    plain = small(kind).fit(X, sensitive_features=S, sample_weight=W)
+    model = small(kind).fit(
         np.ma.array(X), sensitive_features=np.ma.array(S), sample_weight=np.ma.array(W)
     )
     np.testing.assert_array_equal(model.transform(X), plain.transform(X))
     if hasattr(kind, "partial_fit"):
         with refused("sample_weight"):
-            make(kind).partial_fit(X, sensitive_features=S, sample_weight=HIDDEN)
+            small(kind).partial_fit(X, sensitive_features=S, sample_weight=HIDDEN)
 
 
 @pytest.mark.parametrize("way", ways(HIDDEN))
@@ -79,9 +69,11 @@ def test_weights_in_any_container(way):
             MomentMatchingPCA(1).fit(X, sensitive_features=S, sample_weight=ways(HIDDEN)[way])
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if "criterion" in k._get_param_names()])
+@pytest.mark.parametrize(
+    "kind", [k for k in PUBLIC_ESTIMATORS if "criterion" in k._get_param_names()]
+)
 def test_labels(kind):
-    model = make(kind, criterion="equalized_odds")
+    model = small(kind, criterion="equalized_odds")
     with refused("y"):
         model.fit(X, HIDDEN_Y, sensitive_features=S)
     with refused("y"):
@@ -91,8 +83,8 @@ def test_labels(kind):
             model.partial_fit(X, HIDDEN_Y, sensitive_features=S)
     if kind is fairpca.comparison.INLP:  # which finds all of so few directions
         return
-    plain = make(kind, criterion="equalized_odds").fit(X, Y, sensitive_features=S)
-    model = make(kind, criterion="equalized_odds").fit(X, np.ma.array(Y), sensitive_features=S)
+    plain = small(kind, criterion="equalized_odds").fit(X, Y, sensitive_features=S)
+    model = small(kind, criterion="equalized_odds").fit(X, np.ma.array(Y), sensitive_features=S)
     np.testing.assert_array_equal(model.transform(X), plain.transform(X))
 
 

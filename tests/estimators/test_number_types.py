@@ -11,17 +11,11 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
-import fairpca
-from fairpca import StreamingMomentMatchingPCA, comparison, metrics
+from fairpca import StreamingMomentMatchingPCA, metrics
 from fairpca.comparison import KernelMeanMatchingPCA
 from fairpca.data.matrix import as_matrix, as_numbers, explain_nonfinite, sum_of_squares
+from tests.estimators.support import PUBLIC_ESTIMATORS
 
-ESTIMATORS = [
-    getattr(module, name)
-    for module in (fairpca, comparison)
-    for name in module.__all__
-    if hasattr(getattr(module, name), "fit")
-]
 SPARSE = {
     name: getattr(scipy.sparse, f"{name}_array") for name in ("csr", "csc", "coo", "lil", "bsr")
 } | {"csr_matrix": scipy.sparse.csr_matrix, "coo_matrix": scipy.sparse.coo_matrix}
@@ -72,7 +66,7 @@ def check(model, X, reference, s):
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16"])
-@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", PUBLIC_ESTIMATORS, ids=lambda kind: kind.__name__)
 def test_every_estimator_takes_small_numbers_for_what_they_are(kind, dtype):
     X, s = counts(dtype)
     sparse = SPARSE["csr"] if dtype == "uint8" else np.asarray
@@ -212,7 +206,7 @@ def tiny(factor):
     return X * factor, s
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", PUBLIC_ESTIMATORS)
 def test_rows_whose_squares_underflow_are_refused(estimator):
     """Also where `numpy.seterr` makes an error of underflow; ordinary numbers are not touched."""
     X, s = tiny(1e-160)

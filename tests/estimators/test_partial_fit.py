@@ -13,13 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 import fairpca
 import fairpca.comparison
+from tests.estimators.support import PUBLIC_ESTIMATORS
 
-FOUND = {
-    name: getattr(module, name)
-    for module in (fairpca, fairpca.comparison)
-    for name in module.__all__
-    if hasattr(getattr(module, name), "partial_fit") and hasattr(getattr(module, name), "transform")
-}
+FOUND = {kind.__name__: kind for kind in PUBLIC_ESTIMATORS if hasattr(kind, "partial_fit")}
 VARIANTS = {
     **{name: (cls, {}) for name, cls in FOUND.items() if name != "StreamingMomentMatchingPCA"},
     "worst, nash": (fairpca.WorstGroupPCA, {"loss": "nash"}),

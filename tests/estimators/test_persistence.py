@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
 import fairpca
@@ -24,6 +23,7 @@ from fairpca.data.files.plain_values import decode, encode
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.models import files as persistence
 from fairpca.models.files import ModelFileError, load_model, save_model
+from tests.estimators.support import PUBLIC_ESTIMATORS
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +78,7 @@ def test_round_trip(path, data, fitted):
     )
 
 
-def every_public_estimator():
-    for module in (fairpca, fairpca.comparison):
-        for name in module.__all__:
-            value = getattr(module, name)
-            if isinstance(value, type) and issubclass(value, BaseEstimator):
-                yield value
-
-
-@pytest.mark.parametrize("kind", list(every_public_estimator()))
+@pytest.mark.parametrize("kind", PUBLIC_ESTIMATORS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_every_estimator_can_be_saved(tmp_path, kind, dtype):
     rng = np.random.default_rng(1)

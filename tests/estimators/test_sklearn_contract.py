@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fairpca
 import fairpca.comparison
-from tests.estimators.support import supplying_groups
+from tests.estimators.support import run_scikit_learn_check, supplying_groups
 
 ESTIMATORS = [
     fairpca.MomentMatchingPCA(2),
@@ -49,9 +49,7 @@ def with_groups(estimator):
 
 @parametrize_with_checks([with_groups(estimator) for estimator in ESTIMATORS])
 def test_estimator_checks(estimator, check):
-    if check.func.__name__ == "check_array_api_input":
-        pytest.skip("array API dispatch is off unless SCIPY_ARRAY_API is set")
-    check(estimator)
+    run_scikit_learn_check(estimator, check)
 
 
 @pytest.fixture

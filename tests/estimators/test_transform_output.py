@@ -10,14 +10,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-import fairpca
-import fairpca.comparison
-from fairpca import DistributionMatchingPCA, MomentMatchingPCA, metrics
+from fairpca import MomentMatchingPCA, metrics
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.datasets import load_german_credit
 from fairpca.model_selection import FairnessTargetCV
 from fairpca.report.comparing.comparison import compare
 from fairpca.report.comparing.result import Settings
+from tests.estimators.support import PUBLIC_ESTIMATORS, small
 
 FAST = {"classifiers": ("linear", "rbf")}  # trees transform nothing
 N = 60
@@ -25,12 +24,6 @@ S = np.arange(N) % 2
 Y = np.arange(N) // 2 % 2
 X = np.random.default_rng(0).normal(size=(N, 5)) + np.outer(S, [1, 0, 0, 0, 0])
 FRAME = pd.DataFrame(X, columns=list("abcde"))
-KINDS = [
-    getattr(module, name)
-    for module in (fairpca, fairpca.comparison)
-    for name in module.__all__
-    if name[0] != "_"
-]
 TABLE = {
     **{name: X[:, j] for j, name in enumerate("abc")},
     "job": np.where(Y, "x", "z"),
@@ -40,13 +33,9 @@ TABLE = {
 FEATURES = {name: TABLE[name] for name in ("a", "b", "job")}
 
 
-def make(kind):
-    return kind(2, tol=1.0, n_init=1) if kind is DistributionMatchingPCA else kind(2)
-
-
 def fitted(kind):
     def compute(data):
-        model = make(kind)
+        model = small(kind, 2)
         Z = np.asarray(model.fit_transform(data, sensitive_features=S))
         if hasattr(model, "inverse_transform"):
             return np.hstack([Z, model.inverse_transform(model.transform(data))])
@@ -82,7 +71,7 @@ def piped():
 
 
 MEASURES = {
-    **{kind.__name__: fitted(kind) for kind in KINDS},
+    **{kind.__name__: fitted(kind) for kind in PUBLIC_ESTIMATORS},
     "mmd": lambda Z: metrics.mmd_squared(Z, S),
     "permutations": lambda Z: metrics.mmd_permutation_test(Z, S, n_permutations=19).p_value,
     "probe": lambda Z: metrics.linear_probe_unfairness(Z, S),

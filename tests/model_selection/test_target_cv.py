@@ -32,7 +32,7 @@ from fairpca.metrics import (
     mmd_squared,
 )
 from fairpca.model_selection import FairnessTargetCV, FairnessTargetWarning, choose_setting
-from tests.estimators.support import groups_of
+from tests.estimators.support import groups_of, run_scikit_learn_check
 
 M = {"n_unfair": [0, 1, 2, 3]}
 
@@ -584,9 +584,7 @@ class SuppliedFairnessTargetCV(FairnessTargetCV):
     ]
 )
 def test_estimator_checks(estimator, check):
-    if check.func.__name__ == "check_array_api_input":
-        pytest.skip("array API dispatch is off unless SCIPY_ARRAY_API is set")
-    check(estimator)
+    run_scikit_learn_check(estimator, check)
 
 
 @pytest.mark.filterwarnings("ignore:.*hold no variance")

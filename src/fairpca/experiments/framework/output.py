@@ -1,4 +1,4 @@
-"""What an outcome leaves in a folder: tidy CSV files, and one offline page with its figures."""
+"""The files of an outcome: tidy CSV tables, and one offline page with its figures."""
 
 from __future__ import annotations
 

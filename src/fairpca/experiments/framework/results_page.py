@@ -1,4 +1,4 @@
-"""A page about outcomes that were written to a folder: nothing in it is typed by hand."""
+"""The results page in Markdown, made from the files of outcomes: no number is typed by hand."""
 
 from __future__ import annotations
 

@@ -88,9 +88,9 @@ def _projected(make: Callable[..., Any], **options: Any) -> Fit:
 
 
 def _may_stop_early(fit: Fit) -> Fit:
-    """Fit without a word about convergence: COMPAS with k = 10 cannot meet a bound.
+    """Fit without convergence warnings: on COMPAS with k = 10 no bound can be met.
 
-    What was reached is the table's MMD².
+    The table's MMD² shows what was reached.
     """
 
     def quiet(split: Split, k: int) -> Fitted:
