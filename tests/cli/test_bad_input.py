@@ -58,7 +58,7 @@ FIT_CASES = {
     "a scale": (
         ["people.csv", "-s", "age", "-d", "id", "-o", "out.fairpca"],
         BAD_INPUT,
-        "--bin 'age=",
+        "--bin age=",
     ),
     "one group": (["one.csv", *FIT[:2], *FIT[-2:]], BAD_INPUT, "only one group ('f')"),
     "missing labels": (["nosex.csv", *FIT[:2], *FIT[-2:]], BAD_INPUT, "1 missing labels"),
@@ -91,7 +91,7 @@ FIT_CASES = {
     ),
     "criterion without a label": (
         ["people.csv", *FIT[:4], *FIT[-2:], "--criterion", "equal_opportunity"],
-        USAGE,
+        BAD_INPUT,
         "--criterion equal_opportunity needs a label column: name it with --label (-y)",
     ),
     "bad edges": (["people.csv", *FIT, "--bin", "age=x"], USAGE, "COLUMN=edge"),

@@ -303,7 +303,10 @@ def test_group_and_label_texts_are_kept(call, folder, method):
 def test_numeric_scale_read_as_text_is_still_a_scale(call):
     done = call("fit", "people.csv", "-s", "age", "-d", "id", "-o", "m.fairpca")
     assert done.exit_code != 0
-    assert "that is a scale" in " ".join(done.stderr.split())
+    said = " ".join(done.stderr.split())
+    assert "that is a scale" in said
+    assert "--sensitive 'age>=" in said
+    assert "--bin age=" in said
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from fairpca.cli.tables import fitted
+from fairpca.cli.tables import table_parts
 
 NAMES = st.text("abcé 漢0_<>=,", min_size=1, max_size=30)
 
@@ -21,7 +21,7 @@ NAMES = st.text("abcé 漢0_<>=,", min_size=1, max_size=30)
 def lines(headings, rows, width, **options):
     """What a terminal of this width shows."""
     console = Console(file=io.StringIO(), width=width or 10_000, markup=False, emoji=False)
-    for part in fitted(headings, rows, width=width, **options):
+    for part in table_parts(headings, rows, width=width, **options):
         console.print(part)
     return console.file.getvalue().splitlines()
 

@@ -17,12 +17,8 @@ from fairpca import StreamingMomentMatchingPCA
 from fairpca.data.files.arrow_files import DatasetSource
 from fairpca.data.files.images import ImageFolder
 from fairpca.data.files.kinds import open_table
-from fairpca.data.files.row_blocks import (
-    ArraySource,
-    TableRows,
-    as_row_source,
-    prefetched,
-)
+from fairpca.data.files.row_blocks import as_row_source, prefetched
+from fairpca.data.files.row_source import ArraySource, TableRows
 from fairpca.data.files.table_source import ColumnNotFoundError
 
 

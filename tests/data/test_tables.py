@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import struct
 import zipfile
 
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpca.data.files import csv_files
+from fairpca.data.files.csv_text import check_quotes
 from fairpca.data.files.kinds import open_table, read_table
 from fairpca.data.files.table_source import ColumnNotFoundError, DataFileError
 
@@ -338,6 +340,37 @@ def test_unclosed_quote_is_named_by_its_row(tmp_path, columns, rest):
         open_table(path).read(columns)
     with pytest.raises(DataFileError, match=message):
         list(open_table(path).blocks(columns))
+
+
+def swallows_rows(text):
+    """Go through the text letter by letter, looking for a quoted field that does not end well."""
+    i = 0
+    while i < len(text):
+        if text[i] != '"' or (i and text[i - 1] not in ",\n"):
+            i += 1
+            continue
+        stop, closed = i + 1, False
+        while stop < len(text) and not closed:
+            double = text[stop : stop + 2] == '""'
+            closed = text[stop] == '"' and not double
+            stop += 2 if double else 1
+        whole = closed and text[stop : stop + 1] in ("", ",", "\n")
+        if not whole and (not closed or "\n" in text[i:stop]):
+            return True
+        i = stop
+    return False
+
+
+def test_quotes_of_every_short_text_are_judged_right(tmp_path):
+    for length in range(1, 6):
+        for i, letters in enumerate(itertools.product('",\na', repeat=length)):
+            path = written(tmp_path, f"{length}-{i}.csv", "".join(letters))
+            try:
+                check_quotes(path, ",")
+                refused = False
+            except DataFileError:
+                refused = True
+            assert refused == swallows_rows("".join(letters)), letters
 
 
 def test_unclosed_quote_behind_quoted_line_breaks(tmp_path):

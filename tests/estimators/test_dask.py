@@ -215,7 +215,7 @@ def test_delayed_parts(name, table):
     rows, labels = ([dask.delayed(v[c]) for c in cuts] for v in (X, group))
     other = ESTIMATORS[name]().fit(rows, sensitive_features=labels, sample_weight=weight)
     assert_same(one, other)
-    with pytest.raises(ValueError, match="sensitive_features came twice"):
+    with pytest.raises(ValueError, match="sensitive_features is given twice"):
         ESTIMATORS[name]().fit(whole, sensitive_features=group)
 
 

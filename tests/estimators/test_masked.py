@@ -10,7 +10,7 @@ import pytest
 import fairpca
 import fairpca.comparison
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA, metrics
-from fairpca.data.files.row_blocks import ArraySource
+from fairpca.data.files.row_source import ArraySource
 from fairpca.data.groups import encode_groups
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.model_selection import FairnessTargetCV

@@ -476,7 +476,7 @@ def test_early_stop_warns_with_the_gap(people):
     assert model.n_iter_ == 3
 
 
-def test_modelling_library_gives_the_same_components(people):
+def test_modeling_library_gives_the_same_components(people):
     pytest.importorskip("cvxpy")
     X, group, _, _ = people
     X = X[:, :5]

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 
 from fairpca import StreamingMomentMatchingPCA
-from fairpca.data.files.row_blocks import ArraySource
+from fairpca.data.files.row_source import ArraySource
 from fairpca.estimators.families.stream_fit import fit_stream
 
 

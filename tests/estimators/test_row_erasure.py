@@ -267,8 +267,8 @@ def test_columns_of_tiny_units_are_no_hiding_place():
         model = estimator.fit(X, sensitive_features=groups)
         rest = X - (X - X.mean(axis=0)) @ removed(model)
         rest = rest / X.std(axis=0)
-        reader = LogisticRegression(C=1e3, max_iter=5000, class_weight="balanced")
-        assert reader.fit(rest, groups).score(rest, groups) < 0.6
+        classifier = LogisticRegression(C=1e3, max_iter=5000, class_weight="balanced")
+        assert classifier.fit(rest, groups).score(rest, groups) < 0.6
 
 
 def test_the_rank_needed_on_real_people():
@@ -289,7 +289,7 @@ def test_the_rank_needed_on_real_people():
 
 def test_rounding_is_not_read():
     group = np.array(["a", "b"] * 40)
-    X = np.repeat((group == "a")[:, None] * 1.0, 7, axis=1)  # all along the reader's direction
+    X = np.repeat((group == "a")[:, None] * 1.0, 7, axis=1)  # all along the classifier's direction
     with pytest.warns(UserWarning, match="hold no variance"):
         model = INLP(1).fit(X, sensitive_features=group)
     assert len(model.unfair_subspace_) == 1  # what is left of the rows differs by rounding only

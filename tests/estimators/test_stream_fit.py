@@ -17,7 +17,8 @@ import sklearn
 
 from fairpca import MomentMatchingPCA, StreamingMomentMatchingPCA
 from fairpca.data.files.checkpoint import CheckpointError
-from fairpca.data.files.row_blocks import ArraySource, as_row_source
+from fairpca.data.files.row_blocks import as_row_source
+from fairpca.data.files.row_source import ArraySource
 from fairpca.estimators.families import stream_fit
 from fairpca.estimators.families.stream_fit import fit_stream
 from tests.estimators.test_streaming import make, projector

@@ -17,7 +17,7 @@ from fairpca.solvers.streaming.block_products import (
     orthonormal_columns,
     subtract_span,
 )
-from fairpca.summaries.base import split_into_cells
+from fairpca.summaries.cells import split_into_cells
 from fairpca.summaries.sketch import GroupSketch
 
 pytestmark = pytest.mark.filterwarnings("default")  # libraries warn of their own

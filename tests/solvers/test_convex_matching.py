@@ -1,4 +1,4 @@
-"""The semidefinite program: optimality conditions, bounds, and a modelling library's answer."""
+"""The semidefinite program: optimality conditions, bounds, and a modeling library's answer."""
 
 from __future__ import annotations
 
@@ -131,14 +131,14 @@ def test_the_gap_closes_and_the_answer_is_feasible(rng, penalty, n_contrasts, de
 @PENALTIES
 @pytest.mark.parametrize("delta", [0.0, 0.3])
 @pytest.mark.parametrize("n_contrasts", [1, 2])
-def test_a_modelling_library_finds_the_same_optimum(rng, penalty, delta, n_contrasts):
+def test_a_modeling_library_finds_the_same_optimum(rng, penalty, delta, n_contrasts):
     pytest.importorskip("cvxpy")
-    from fairpca.solvers.moments.convex_matching_sdp import solve_by_modelling
+    from fairpca.solvers.moments.convex_matching import solve_by_modeling
 
     problem = program(rng, p=6, n_contrasts=n_contrasts, penalty=penalty, delta=delta)
     if delta == 0:
         problem = problem.without(scipy.linalg.orth(problem.means.T).T)[0]
-    ours, theirs = solve(problem), solve_by_modelling(problem)
+    ours, theirs = solve(problem), solve_by_modeling(problem)
     scale = problem.scale
     assert abs(ours.value - theirs.value) < 1e-6 * scale
     assert theirs.bound - theirs.value < 1e-5 * scale  # their multipliers prove it by our formula

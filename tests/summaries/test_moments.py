@@ -43,12 +43,12 @@ def assert_same_moments(first, second, tolerance=1e-10):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * (1 + np.abs(a).max()))
 
 
-@pytest.mark.parametrize("summarise", SUMMARIES)
+@pytest.mark.parametrize("summarize", SUMMARIES)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_moments_equal_their_definition(rng, summarise, weighted):
+def test_moments_equal_their_definition(rng, summarize, weighted):
     X, labels, groups = problem(rng)
     w = rng.random(len(X)) if weighted else np.ones(len(X))
-    summary = summarise(X, groups, w if weighted else None)
+    summary = summarize(X, groups, w if weighted else None)
     overall = summary.origin + summary.mean(summary.everything)
     np.testing.assert_allclose(overall, np.average(X, axis=0, weights=w))
     for level in range(3):
@@ -56,8 +56,8 @@ def test_moments_equal_their_definition(rng, summarise, weighted):
         mean = np.average(X[rows], axis=0, weights=w[rows])
         np.testing.assert_allclose(summary.origin + summary.mean(cells), mean)
         form = summary.second_moment(cells, overall - summary.origin)
-        centred = X[rows] - overall
-        expected = (centred.T * w[rows]) @ centred / w[rows].sum()
+        centered = X[rows] - overall
+        expected = (centered.T * w[rows]) @ centered / w[rows].sum()
         np.testing.assert_allclose(form.dense(), expected, atol=1e-12)
         np.testing.assert_allclose(form.trace(), np.trace(expected))
         V = rng.normal(size=(5, 2))
@@ -130,32 +130,32 @@ def test_pooled_moments_stream_too(rng):
         whole.second_moment(whole.cells("sensitive_feature", [0]), np.zeros(5)).dense()
 
 
-@pytest.mark.parametrize("summarise", SUMMARIES)
-def test_a_row_of_weight_zero_is_as_if_absent(rng, summarise):
+@pytest.mark.parametrize("summarize", SUMMARIES)
+def test_a_row_of_weight_zero_is_as_if_absent(rng, summarize):
     X, _labels, groups = problem(rng, n=40)
     w = np.where(np.arange(40) < 30, 1.0, 0.0)
     X[30:] = 1e300  # would overflow if it counted
     kept = np.arange(30)
-    assert_same_moments(summarise(X, groups, w), summarise(X[kept], groups.take(kept)))
+    assert_same_moments(summarize(X, groups, w), summarize(X[kept], groups.take(kept)))
 
 
-@pytest.mark.parametrize("summarise", SUMMARIES)
+@pytest.mark.parametrize("summarize", SUMMARIES)
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, np.float16, bool])
-def test_sums_are_float64_for_every_input_type(rng, summarise, dtype):
+def test_sums_are_float64_for_every_input_type(rng, summarize, dtype):
     X = rng.integers(0, 2 if dtype is bool else 250, size=(3000, 4)).astype(dtype)
     groups = encode_groups(np.arange(3000) % 2, n_samples=3000)
     before = X.copy()
-    found = summarise(X, groups).covariance().dense()
+    found = summarize(X, groups).covariance().dense()
     np.testing.assert_allclose(found, np.cov(X.astype(np.float64).T, ddof=0), rtol=1e-12)
     np.testing.assert_array_equal(X, before)
 
 
-@pytest.mark.parametrize("summarise", SUMMARIES)
-def test_sparse_equals_dense(rng, summarise):
+@pytest.mark.parametrize("summarize", SUMMARIES)
+def test_sparse_equals_dense(rng, summarize):
     X, _, groups = problem(rng)
     X[X < 0.5] = 0
-    sparse = summarise(scipy.sparse.csr_array(X), groups)
-    assert_same_moments(summarise(X, groups), sparse)
+    sparse = summarize(scipy.sparse.csr_array(X), groups)
+    assert_same_moments(summarize(X, groups), sparse)
     np.testing.assert_allclose(sparse.covariance().trace(), np.trace(np.cov(X.T, ddof=0)))
 
 

@@ -1,6 +1,7 @@
-"""The command line: ``compare``, ``fit``, ``transform``, ``reproduce`` and ``datasets``.
+"""The command line, a shell over the Python API: each command in a file of its own.
 
-Each command is a shell over the Python API, in a file of its own.
+Options that commands share are in `options`, what they print goes through `console`. It may import
+everything; what is slow to import (scikit-learn, plotly) only inside the command that needs it.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from fairpca.cli import options
 from fairpca.cli.comparison import check_files, fit_commands, show_comparison, write_files
 from fairpca.cli.console import command, in_words, progress_bar, say
 from fairpca.cli.inputs import DEFAULT_DATASET, load_parts
+from fairpca.cli.labels import match_label, no_label
 from fairpca.methods.catalog import DEFAULT, METHODS, chosen
 
 __all__ = ["compare"]
@@ -139,7 +140,7 @@ def compare(
     given, parts = load_parts(data, groups, features)
     positive = None
     if parts.label is not None:
-        positive = options.match_label(parts.label, positive_label, given.positive)
+        positive = match_label(parts.label, positive_label, given.positive)
     else:
         _check_without_label(positive_label, criterion, target)
     settings = Settings(
@@ -187,8 +188,8 @@ def _check_without_label(
     from fairpca.model_selection.targets import find_target
 
     if criterion is not options.Criterion.demographic_parity:
-        raise options.no_label(f"--criterion {criterion.value}")
+        raise no_label(f"--criterion {criterion.value}")
     if positive_label is not None:
-        raise options.no_label("--positive-label")
+        raise no_label("--positive-label")
     if target is not None and find_target(target.name).needs_label:
-        raise options.no_label("--target")
+        raise no_label("--target")

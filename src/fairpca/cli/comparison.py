@@ -22,15 +22,7 @@ __all__ = ["check_files", "fit_commands", "print_sheet", "show_comparison", "wri
 
 
 def check_files(measuring: Measuring, *inputs: str | Path) -> None:
-    """Refuse, before anything is computed, what could not be written afterwards.
-
-    Raises
-    ------
-    typer.BadParameter
-        If an output is also an input, or no kind of table.
-    OutputFileError
-        If the system would refuse to write.
-    """
+    """Refuse, before anything is computed, what could not be written afterwards."""
     from fairpca.data.files.atomic import check_target
 
     page, csv = measuring.page, measuring.csv

@@ -1,7 +1,7 @@
 """What the commands print: results to stdout, notes and progress to stderr.
 
 Text that comes from data is printed as it is: it is never read as markup, and control characters
-(which could move the cursor or colour the terminal) are shown as escapes.
+(which could move the cursor or color the terminal) are shown as escapes.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = [
     "err",
     "fail",
     "in_words",
+    "line_width",
     "note",
     "out",
     "plain",
     "progress_bar",
-    "room",
     "say",
 ]
 
@@ -57,14 +57,14 @@ def err() -> Console:
 
 def _console(*, stderr: bool) -> Console:
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    console.width = room(console) or _NO_LIMIT
+    console.width = line_width(console) or _NO_LIMIT
     return console
 
 
 _NO_LIMIT = 100_000
 
 
-def room(console: Console) -> int | None:
+def line_width(console: Console) -> int | None:
     """Return how many characters fit in a line; None where that is not a terminal's."""
     if console.file.isatty() or "COLUMNS" in os.environ:
         return max(console.width, LEAST_WIDTH)

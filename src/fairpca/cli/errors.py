@@ -29,7 +29,7 @@ BAD_INPUT = 3
 BAD_OUTPUT = 4
 INTERRUPTED = 130
 
-PARAMETERS = {"pos_label": "positive_label", "unseen": "strict"}
+PARAMETERS = {"pos_label": "positive_label", "unseen": "strict", "edges": "bin"}
 """What the commands call a setting, where it is not its name in Python."""
 
 MISSING_EXTRAS = frozenset(["typer", "rich", "plotly", "jinja2", "fairlearn", "pandas"])

@@ -10,6 +10,7 @@ import typer
 from fairpca.cli import options
 from fairpca.cli.console import command, note, plain, progress_bar, say
 from fairpca.cli.inputs import load_parts, open_parts
+from fairpca.cli.labels import match_label, no_label
 from fairpca.cli.method_options import EstimatorOptions, build_estimator
 from fairpca.methods.catalog import METHODS, method_named
 
@@ -117,8 +118,8 @@ def _set_positive(
     if criterion is options.Criterion.demographic_parity:
         return
     if labels is None:
-        raise options.no_label(f"--criterion {criterion.value}")
-    positive = options.match_label(labels, wanted, known, required=True)
+        raise ValueError(no_label(f"--criterion {criterion.value}").message)
+    positive = match_label(labels, wanted, known, required=True)
     estimator.set_params(pos_label=positive)
 
 

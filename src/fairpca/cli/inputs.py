@@ -46,11 +46,6 @@ def bundled(data: str | None, na_values: Sequence[str] = ()) -> DatasetInfo | No
     """Return the bundled data set of that name, German credit without any; None for a file.
 
     A file of the same name comes first.
-
-    Raises
-    ------
-    typer.BadParameter
-        If a bundled data set is given `na_values`.
     """
     from fairpca.datasets import bundle
 
@@ -97,14 +92,7 @@ def _bundled(info: Any, sensitive: Sequence[str]) -> Input:
 def load_parts(
     data: str | None, groups: GroupOptions, features: FeatureOptions
 ) -> tuple[Input, TableParts]:
-    """Read a table and take it apart by the options, a bundled data set's own roles filling in.
-
-    Raises
-    ------
-    typer.BadParameter
-        If no sensitive column is named, a ``--bin`` is malformed, or a column is to be dropped
-        that has another part to play.
-    """
+    """Read a table and take it apart by the options, a bundled data set's own roles filling in."""
     from fairpca.data.tables.roles import check_attributes, split_table
 
     info = bundled(data, groups.na_values)

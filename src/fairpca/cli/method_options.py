@@ -46,11 +46,6 @@ class CombineAttributes(StrEnum):
 def parse_setting(text: str) -> tuple[str, Any]:
     """Read ``NAME=VALUE``; the value is a number, true, false, null, a JSON list, or else text.
 
-    Raises
-    ------
-    ValueError
-        If it has no name or no ``=``.
-
     Examples
     --------
     >>> parse_setting("delta=0.1"), parse_setting("kernel=rbf")

@@ -9,6 +9,7 @@ from fairpca.cli import options
 from fairpca.cli.comparison import check_files, print_sheet, show_comparison, write_files
 from fairpca.cli.console import command, in_words, progress_bar, say
 from fairpca.cli.inputs import load_parts
+from fairpca.cli.labels import match_label, no_label
 
 if TYPE_CHECKING:
     from fairpca.models.files import Model
@@ -27,7 +28,7 @@ def report(
     seed: options.Seed = 0,
     measuring: options.Measuring,
 ) -> None:
-    """Judge a fitted MODEL on the rows of DATA, beside plain PCA, and write an HTML page about it.
+    """Measure a fitted MODEL on the rows of DATA, beside plain PCA, and write an HTML page of it.
 
     Groups and label are those the model was fitted with, unless others are named. Plain PCA is
     fitted on a random part of the rows; both are measured on the others, as `fairpca compare` does.
@@ -53,9 +54,9 @@ def report(
     given, parts = load_parts(data, groups, features)
     if parts.label is not None:
         known = own if known_label else given.positive
-        own = options.match_label(parts.label, positive_label, known)
+        own = match_label(parts.label, positive_label, known)
     elif positive_label is not None:
-        raise options.no_label("--positive-label")
+        raise no_label("--positive-label")
     if missing_groups is None:
         stored = getattr(loaded.estimator, "missing_groups", "error")
         missing_groups = options.MissingGroups(stored)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairpca.cli.console import command, note, progress_bar, say
+from fairpca.cli.options import parsed
 from fairpca.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 ALL = "all"
+
+
+def _label(text: str) -> tuple[str, str]:
+    label, equals, value = text.partition("=")
+    if not (label and equals and value):
+        raise ValueError(f"{text!r} is not LABEL=VALUE.")
+    return label, value
 
 
 @command
@@ -38,12 +47,13 @@ def reproduce(
         ),
     ] = None,
     only: Annotated[
-        list[str] | None,
+        list[Any],
         typer.Option(
             metavar="LABEL=VALUE",
+            parser=parsed(_label),
             help="Compute only units with this label, such as dataset=compas. Repeatable.",
         ),
-    ] = None,
+    ] = [],  # noqa: B006 - typer copies it
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the tables (CSV) and figures (HTML).")
     ] = Path("fairpca-reproduce"),
@@ -86,21 +96,25 @@ def reproduce(
     from fairpca.experiments.framework.store import Store, default_cache, default_data
 
     if show:
-        _list([find_experiment(known) for known in experiment_names()])
+        found = [find_experiment(known) for known in experiment_names()]
+        rows = [(each.name, each.source, each.title) for each in found]
+        print_table(("name", "source", "what it shows"), rows, n_words=3)
         return
     wanted = _wanted(name, experiment_names())
     make_folder(output)
     store = Store(cache or default_cache(), data or default_data())
+    labels: dict[str, list[str]] = defaultdict(list)
+    for label, value in only:
+        labels[label].append(value)
     failed = []
     for each in wanted:
-        found = find_experiment(each)
         try:
             with progress_bar() as update:
                 outcome = run(
-                    found,
+                    find_experiment(each),
                     quick=quick,
                     jobs=jobs,
-                    only=_labels(only or []),
+                    only=labels,
                     cache=store.cache,
                     data=store.data,
                     fresh=fresh,
@@ -120,7 +134,9 @@ def reproduce(
         files = write_outcome(outcome, output, store)
         _show(outcome)
         say(f"Written to {output}: {', '.join(file.name for file in files)}", "")
-        failed += [f"{each}: {_words(f.unit)}: {f.message}" for f in outcome.failures]
+        for failure in outcome.failures:
+            unit = ", ".join(f"{label}={value}" for label, value in failure.unit.items())
+            failed.append(f"{each}: {unit}: {failure.message}")
     if failed:
         raise RuntimeError(f"{len(failed)} units could not be computed. The first: {failed[0]}")
 
@@ -136,27 +152,8 @@ def _wanted(name: str | None, names: tuple[str, ...]) -> tuple[str, ...]:
     return (name,)
 
 
-def _labels(only: list[str]) -> dict[str, list[str]]:
-    labels: dict[str, list[str]] = {}
-    for text in only:
-        label, equals, value = text.partition("=")
-        if not (label and equals and value):
-            raise typer.BadParameter(f"{text!r} is not LABEL=VALUE.", param_hint="--only")
-        labels.setdefault(label, []).append(value)
-    return labels
-
-
 def _tell(update: Callable[..., None], name: str, done: int, total: int, last: str) -> None:
     update(name, done / total, f"{done} of {total}  {last}")
-
-
-def _words(unit: Any) -> str:
-    return ", ".join(f"{name}={value}" for name, value in unit.items())
-
-
-def _list(experiments: Any) -> None:
-    rows = [(found.name, found.source, found.title) for found in experiments]
-    print_table(("name", "source", "what it shows"), rows, n_words=3)
 
 
 def _show(outcome: Outcome) -> None:

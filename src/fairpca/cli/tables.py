@@ -16,9 +16,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fairpca.cli.console import out, plain, room
+from fairpca.cli.console import line_width, out, plain
 
-__all__ = ["fitted", "print_table"]
+__all__ = ["print_table", "table_parts"]
 
 READABLE = 14
 """Columns of words are not made narrower, and headings of numbers wider than the numbers, by this
@@ -57,11 +57,11 @@ def print_table(
 ) -> None:
     """Print a table whose first `n_words` columns are words, and the others numbers."""
     console = out()
-    for part in fitted(headings, rows, n_words=n_words, width=room(console)):
+    for part in table_parts(headings, rows, n_words=n_words, width=line_width(console)):
         console.print(part, soft_wrap=False)
 
 
-def fitted(
+def table_parts(
     headings: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,

@@ -29,9 +29,14 @@ def python_words(setting: Setting) -> str:
     "missing='impute'"
     >>> python_words(Setting("drop", ("id", "name")))
     "drop=['id', 'name']"
+    >>> python_words(Setting("edges", "age=25,60"))
+    "edges={'age': (25,60,)}"
     """
     if setting.value is None:
         return setting.name
+    if setting.name == "edges":  # COLUMN=edge,edge
+        column, _, edges = str(setting.value).rpartition("=")
+        return f"edges={{{column!r}: ({edges},)}}"
     value = list(setting.value) if isinstance(setting.value, tuple) else setting.value
     return f"{setting.name}={value!r}"
 

@@ -39,7 +39,7 @@ class Library(NamedTuple):
 
 
 def library_of(X: Any) -> Library | None:
-    """Return where X lives, None for NumPy and whatever is to be converted to it."""
+    """Return the library and device of X, None for NumPy and all that is converted to NumPy."""
     if isinstance(X, np.ndarray) or scipy.sparse.issparse(X):
         return None
     xp, is_array_api, device = get_namespace_and_device(X)

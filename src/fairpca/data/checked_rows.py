@@ -23,18 +23,10 @@ __all__ = ["CheckedRows", "RowRules", "numeric_matrix"]
 class CheckedRows:
     """Rows that have been checked, and their labels.
 
-    Parameters
-    ----------
-    X : ndarray or CSR array of shape (n_samples, n_features)
-        Numbers of any real type; not yet known to be finite. None where only labels were read.
-    groups : Groups
-        Sensitive attributes; none where the method needs none.
-    sample_weight : ndarray of shape (n_samples,) or None
-        Non-negative weights.
-    stratum : Attribute or None
-        The label y, for label-conditional criteria.
-    strata : tuple
-        The labels within which groups are compared; empty for all rows together.
+    X, shape (n_samples, n_features), is dense or CSR, of any real type, and not yet known to be
+    finite; None where only labels were read. `groups` is empty where the method needs none. The
+    `stratum` is the label y, for criteria that use it, and `strata` are the labels within which
+    groups are compared; empty for all rows together.
     """
 
     X: Any
@@ -83,20 +75,11 @@ class CheckedRows:
 
 @dataclass(frozen=True)
 class RowRules:
-    """What a method asks of its rows.
+    """What a method called `user` asks of its rows.
 
-    Parameters
-    ----------
-    user : str
-        The estimator, for messages.
-    grouped, labelled : bool
-        Whether there are sensitive features, and whether y counts.
-    missing, combine
-        See `encode_groups`.
-    names : tuple of str or None
-        Column names of X, where they are known before the rows are.
-    n_features : int or None
-        Columns of X, where they are known before the rows are.
+    `grouped` and `labelled`: whether there are sensitive features, and whether y counts. `missing`
+    and `combine` are those of `encode_groups`. `names` and `n_features` of X are None unless they
+    are known before the rows are.
     """
 
     user: str
@@ -110,20 +93,10 @@ class RowRules:
     def with_labels(
         self, X: Any, given: Block, n_samples: int, index: Any, *, part: bool
     ) -> CheckedRows:
-        """Check what was given beside X: groups, weights and y.
+        """Check what was given beside a checked X: groups, weights and y.
 
-        Parameters
-        ----------
-        X : ndarray, CSR array or None
-            The matrix, checked; None where only labels are read.
-        given : Block
-            What the rows came with.
-        n_samples : int
-            Rows.
-        index : pandas.Index or None
-            The order of X's rows, which pandas labels are brought into.
-        part : bool
-            Whether these are some of the rows only: they may lack groups, labels and weight.
+        X is None where only labels are read; `index` is the pandas index of its rows. A `part` of
+        the rows may lack groups, labels and weight.
         """
         groups = Groups((), n_samples)
         if self.grouped:

@@ -1,4 +1,4 @@
-"""Checked sensitive attributes: who belongs to which group, whatever the input looked like.
+"""Checked sensitive attributes: each row's group, from labels in any container.
 
 Labels are labels, never numbers on a scale: ``0/1``, ``1/2``, ``"a"/"b"`` and booleans that split
 the rows alike give the same groups. Rows are matched to X by position, or by index where pandas
@@ -84,7 +84,7 @@ class Groups:
         if len(attributes) == 1 and self.n_samples and np.all(attributes[0].codes >= 0):
             return attributes[0].codes, tuple((level,) for level in attributes[0].levels)
         flat = np.zeros(self.n_samples, dtype=np.intp)
-        for attribute in attributes:  # re-numbered each time: the product must not overflow
+        for attribute in attributes:  # numbered anew each time, so that codes do not overflow
             flat = flat * (len(attribute.levels) + 1) + attribute.codes + 1
             flat = np.unique(flat, return_inverse=True)[1].reshape(-1)
         first = np.unique(flat, return_index=True)[1]

@@ -109,7 +109,7 @@ def label_array(features: Any, name: str = "sensitive_features") -> NDArray[Any]
             f"{name} is a set, which has no order: pass one label per row, in the order "
             "of the rows of X."
         )
-    # np.asarray would turn [1, "a", None] into text and so invent the labels "1" and "None".
+    # np.asarray would turn [1, "a", None] into text, with the labels "1" and "None".
     items: Sequence[Any] = (
         features.to_pylist() if hasattr(features, "to_pylist") else list(features)
     )
@@ -213,7 +213,7 @@ def _alike(levels: Sequence[Any], old: set[Any]) -> list[Any]:
 
 
 def _looks(label: Any) -> list[str]:
-    """Return what a reader may take a label for: True is also 1, and 1.0 is 1."""
+    """Return the spellings under which a reader may know a label: True as 1, and 1.0 as 1."""
     if isinstance(label, bytes):
         label = label.decode(errors="replace")
     text = unicodedata.normalize("NFKC", str(label)).casefold()

@@ -40,9 +40,9 @@ def as_matrix(X: Any, *, user: str, sparse: bool = False) -> Any:
         raise TypeError(
             f"{user} takes no Dask collection here. Pass X.compute() if it fits in memory."
         )
-    if scipy.sparse.issparse(X):  # in small integers, adding up entries of one place would overflow
+    if scipy.sparse.issparse(X):  # sums of repeated entries may overflow in small integers
         return X if X.dtype.kind == "c" else as_numbers(X)
-    if isinstance(X, np.ma.MaskedArray):  # what is masked is missing, and named as such
+    if isinstance(X, np.ma.MaskedArray):  # masked values are reported as NaN
         return np.where(np.ma.getmaskarray(X), np.nan, X.data) if np.ma.is_masked(X) else X.data
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         raise ValueError(f"Input X is not numeric: it holds {X.dtype}. Turn dates into numbers.")
@@ -72,7 +72,7 @@ def as_matrix(X: Any, *, user: str, sparse: bool = False) -> Any:
 def as_numbers(X: Any) -> Any:
     """Return an array in a precision that products can be taken in: float32 as it is, else float64.
 
-    Products of small integers and of float16 overflow without a word.
+    Products of small integers and of float16 overflow without an error.
     """
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 

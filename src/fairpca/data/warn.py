@@ -1,4 +1,4 @@
-"""One way to warn, at the line of the caller's code however deep it arises, and one to collect."""
+"""Warnings: one way to give them, at the user's line of code, and one way to collect them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 __all__ = ["collect_warnings", "warn_caller"]
 
@@ -29,19 +30,18 @@ def _is_inner(filename: str, namespace: dict[str, object]) -> bool:
 
 @contextmanager
 def collect_warnings() -> Iterator[list[Warning]]:
-    """Collect warnings, each text once, instead of showing them; those for developers are dropped.
+    """Collect warnings instead of showing them: each text once, and none for developers.
 
-    The list is filled when the block ends, well or not.
+    The list is filled when the block ends, also by an error.
     """
-    told: list[Warning] = []
+    collected: list[Warning] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            yield told
+            yield collected
         finally:
-            texts = set[str]()
+            first: dict[str, Any] = {}
             for each in caught:
-                developers = issubclass(each.category, DeprecationWarning | FutureWarning)
-                if not developers and str(each.message) not in texts:
-                    texts.add(str(each.message))
-                    told.append(each.message)  # type: ignore[arg-type]
+                if not issubclass(each.category, DeprecationWarning | FutureWarning):
+                    first.setdefault(str(each.message), each.message)
+            collected += first.values()

@@ -74,7 +74,7 @@ class PowerLawProblem:
         return second - first
 
     def optimum(self, *, n_unfair: int, n_components: int) -> tuple[Floats, Floats]:
-        """Return the exact U and V* as rows: the population's own, from dense decompositions."""
+        """Return the exact U and V* as rows, by dense decompositions of the population's own."""
         values, vectors = np.linalg.eigh(self.difference)
         P = vectors[:, np.argsort(-np.abs(values))[:n_unfair]]
         f = self.means[1] - self.means[0]

@@ -68,7 +68,7 @@ def standardize(
     Returns
     -------
     tuple of ndarray
-        New arrays, `train` first. A column that is constant in `train` is only centred.
+        New arrays, `train` first. A column that is constant in `train` is only centered.
 
     Examples
     --------

@@ -267,7 +267,7 @@ def _published_rows(t: pa.Table) -> Any:
 
 
 def _described_rows(t: pa.Table) -> Any:
-    """Those of the published rows that have a charge description: 6,167."""
+    """Return the published rows that have a charge description: 6,167."""
     return pc.and_(_published_rows(t), pc.is_valid(t["c_charge_desc"]))
 
 

@@ -53,10 +53,6 @@ class MultigroupPCA(BalancedProjection):
     n_components : int, float or None, default=2
         Components to keep, at most min(n_samples, n_features); a float in (0, 1) keeps the fewest
         that reach this share of the variance; None keeps all.
-    center : bool, default=True
-        Take rows about the weighted mean of all rows, labelled or not. With False, Gram matrices
-        are about zero and `mean_` is zero. Columns are never scaled: standardize them beforehand
-        if their units should not matter.
     solver : {"auto", "brent", "frank_wolfe", "sdp"}, default="auto"
         "auto" is this library's solver. The others are the paper's, for comparison: root finding on
         the dual (two groups; wrong where eigenvalues cross), 100 Frank–Wolfe steps, and a
@@ -64,12 +60,8 @@ class MultigroupPCA(BalancedProjection):
     tol : float, default=1e-9
         A component counts as certified when its duality gap is at most `tol` times the largest
         :math:`\sigma_1^2` among the groups.
-    combine_attributes : {"separate", "intersection"}, default="separate"
-        With several attributes, balance every level of every attribute, or every combination of
-        levels that occurs.
-    missing_groups : {"error", "unlabelled"}, default="error"
-        Whether rows may lack a label; such rows count for the mean and the explained variance but
-        belong to no group.
+    center, combine_attributes, missing_groups
+        As in :class:`fairpca.WorstGroupPCA`.
 
     Attributes
     ----------
@@ -85,18 +77,14 @@ class MultigroupPCA(BalancedProjection):
     duality_gap_ : ndarray of shape (n_components_,)
         Largest loss less the dual bound, squared units of X.
     certified_ : ndarray of bool, shape (n_components_,)
-        Whether the gap is within `tol`: the component is then optimal. With three or more groups
-        the best possible gap may be positive, and no warning is given: look here, and at
-        `duality_gap_` for how much better an optimum could be at most. `fairpca fit`, `compare` and
-        `report` say it in words.
+        Whether the gap is within `tol`, and the component so optimal; see
+        :class:`fairpca.WorstGroupPCA`.
     mean_, explained_variance_, explained_variance_ratio_, n_components_, groups_, group_counts_
         As in :class:`fairpca.MomentMatchingPCA`.
     n_iter_ : int
         Eigen-decompositions made.
-    n_samples_seen_, n_features_in_ : int
-        Shape of the data seen.
-    feature_names_in_ : ndarray of str
-        Column names, where X had them.
+    n_samples_seen_, n_features_in_, feature_names_in_
+        As in :class:`fairpca.WorstGroupPCA`.
 
     Notes
     -----

@@ -119,6 +119,7 @@ class StreamingMomentMatchingPCA(StreamEstimator):
     **What stays unprotected** is as for :class:`MomentMatchingPCA`; from few rows the unfair
     subspace is itself uncertain: see :mod:`fairpca.theory`.
 
+    Before there are enough rows, `transform` raises `NotFittedError`, which says what is missing.
     `partial_fit` never refits: rows are summed once and forgotten. Answers do not depend on how
     rows are cut into batches, beyond rounding ("moments", "power") or the sketch's error.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -10,6 +11,7 @@ import numpy as np
 from fairpca.data.choices import check_choice
 from fairpca.estimators.families.balanced import Answer, BalancedProjection, warn_unless_optimal
 from fairpca.estimators.parameters import check_tolerance
+from fairpca.solvers.balance.problem import BalanceCertificate
 from fairpca.solvers.balance.published import multiplicative_weights_subspace, sdp_subspace
 from fairpca.solvers.balance.worst_group import WorstGroupLoss, worst_group_subspace
 from fairpca.solvers.numerics.eigen import leading_eigenpairs
@@ -18,7 +20,7 @@ from fairpca.summaries.grams import GroupGrams
 
 __all__ = ["WorstGroupPCA"]
 
-_SOLVERS: dict[str, Any] = {
+_SOLVERS: dict[str, Callable[..., SolverResult[BalanceCertificate]]] = {
     "auto": worst_group_subspace,
     "sdp": sdp_subspace,
     "multiplicative_weights": multiplicative_weights_subspace,
@@ -145,11 +147,11 @@ class WorstGroupPCA(BalancedProjection):
     def _components(self, problem: GroupGrams, n_components: int) -> Answer:
         if self.loss == "nash":
             _check_variance(problem)
-        moments = problem.moments
-        known: dict[str, Any] = {"tol": self.tol}
+        options: dict[str, Any] = {"tol": self.tol}
         if self.solver == "auto":
-            known["plain"] = leading_eigenpairs(np.sum(problem.grams, axis=0), n_components)[1]
-        result: SolverResult[Any] = _SOLVERS[self.solver](moments, n_components, self.loss, **known)
+            options["plain"] = leading_eigenpairs(np.sum(problem.grams, axis=0), n_components)[1]
+        solve = _SOLVERS[self.solver]
+        result = solve(problem.moments, n_components, self.loss, **options)
         warn_unless_optimal(self, self.solver, result)
         return result.components, {
             "group_losses_": result.certificate.group_losses,

@@ -17,30 +17,14 @@ Aim = Literal["reference", "hide", "balance"]
 
 @dataclass(frozen=True)
 class Facts:
-    """What the settings to try may depend on.
-
-    Parameters
-    ----------
-    n_components : int
-        k.
-    n_features : int
-        Of the encoded training rows.
-    n_directions : int
-        Independent directions along which they vary.
-    n_contrasts : int
-        One for an attribute with two groups, else one for each level, over all attributes.
-    n_unfair : tuple of int
-        m asked for; empty to choose.
-    max_mmd : float
-        The largest MMD² that distribution matching may leave.
-    """
+    """What the settings to try may depend on: training rows, and what was asked for."""
 
     n_components: int
-    n_features: int
-    n_directions: int
-    n_contrasts: int
-    n_unfair: tuple[int, ...] = ()
-    max_mmd: float = 1e-3
+    n_features: int  # of the encoded rows
+    n_directions: int  # independent ones along which they vary
+    n_contrasts: int  # one for an attribute with two groups, else one for each of its levels
+    n_unfair: tuple[int, ...] = ()  # m asked for; empty to choose
+    max_mmd: float = 1e-3  # the largest MMD² that distribution matching may leave
 
     @property
     def most_unfair(self) -> int:
@@ -62,16 +46,10 @@ class Facts:
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting of a method.
+    """One setting of a method: the parameters of the estimator that differ from its defaults.
 
-    Parameters
-    ----------
-    label : str
-        Heads its row of a comparison.
-    parameters : mapping of str to value
-        Of the estimator, where they differ from its defaults.
-    series : str
-        Trials of one series are points of one line of a figure; the label where it is empty.
+    The label heads its row of a comparison; trials of one series are points of one line of a
+    figure (the label where it is empty).
     """
 
     label: str
@@ -155,7 +133,7 @@ class Method:
 
         It returns arrays, whatever output scikit-learn is set to return.
         """
-        from fairpca.data.array_library import giving_arrays  # with scikit-learn: slow to import
+        from fairpca.data.array_library import giving_arrays  # not for `fairpca --help`
 
         known = self.parameters()
         common = {name: value for name, value in shared.items() if name in known}

@@ -68,7 +68,7 @@ def transform_file(
     unseen = UnseenValues()
     n_rows = 0
     columns = list(dict.fromkeys([*used, *keep]))
-    # Columns that are only copied are copied letter by letter.
+    # Columns that are only copied are copied as they are written.
     types = {**dict.fromkeys(keep, pa.string()), **encoder.column_types}
     # Blocks stay small also when they are encoded.
     size = rows_per_block(max(len(columns), encoder.n_features_out_))

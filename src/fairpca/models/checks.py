@@ -9,17 +9,18 @@ import math
 import warnings
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
+from fairpca.data.tables.columns import Kind
 from fairpca.data.tables.encoder import TableEncoder
 
-__all__ = ["check_details", "check_map", "check_widths"]
+__all__ = ["check_details", "check_encoder_state", "check_map", "check_widths"]
 
 
 def _check_array(name: str, array: Any, n_dimensions: int, width: Any) -> None:
-    """Refuse what is no real array of this many dimensions with a column for each feature."""
+    """Check for a finite array of numbers with this many axes and one column per feature."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
         kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
         raise ValueError(f"{name} is {kind}, not an array of numbers.")
@@ -30,7 +31,7 @@ def _check_array(name: str, array: Any, n_dimensions: int, width: Any) -> None:
 
 
 def check_details(details: Any) -> None:
-    """Refuse facts of the names that the format gives a meaning to, and of another kind."""
+    """Check the details whose names have a meaning in the format."""
     if not isinstance(details, Mapping):
         raise ValueError(f"the model's details are a {type(details).__name__}, not a dict.")
     label, edges = details.get("label"), details.get("edges", {})
@@ -56,7 +57,7 @@ def _are_edges(cuts: Any) -> bool:
 
 
 def check_map(estimator: Any) -> None:
-    """Send one row there and back, to see that the parts fit together and hold only numbers."""
+    """Transform one row and back, and check that only finite numbers come out."""
     arrays = getattr(type(estimator), "_row_arrays", ())
     if not arrays:
         return
@@ -72,7 +73,7 @@ def check_map(estimator: Any) -> None:
 
 
 def check_widths(estimator: Any, encoder: TableEncoder | None) -> None:
-    """Refuse arrays that are none, or not as wide as the model, and an encoder of other width."""
+    """Check that every array has one column per feature, and that the encoder makes as many."""
     width = getattr(estimator, "n_features_in_", None)
     for name, n_dimensions in getattr(type(estimator), "_row_arrays", ()):
         _check_array(name, getattr(estimator, name, None), n_dimensions, width)
@@ -89,3 +90,49 @@ def check_widths(estimator: Any, encoder: TableEncoder | None) -> None:
         raise ValueError(
             f"the encoder makes {encoder.n_features_out_} features, the model takes {width}."
         )
+
+
+def check_encoder_state(encoder: TableEncoder) -> None:
+    """Raise ValueError if a fitted attribute is absent, contradicts another, or cannot be true."""
+    for name in (
+        *("feature_names_in_", "kinds_", "categories_", "means_", "variances_", "scales_"),
+        *("n_values_", "n_samples_seen_", "n_missing_"),
+    ):
+        _require(getattr(encoder, name, None) is not None, name, "set")
+    names, kinds, categories = encoder.feature_names_in_, encoder.kinds_, encoder.categories_
+    listed = tuple(names) if isinstance(names, np.ndarray) else names  # a tuple in older files
+    _require(_are_texts(listed) and len(listed) > 0, "feature_names_in_", "different names")
+    known = isinstance(kinds, tuple) and len(kinds) == len(names)
+    known = known and all(kind in get_args(Kind) for kind in kinds)
+    _require(known, "kinds_", "a known kind for each column")
+    worded = [name for name, kind in zip(names, kinds, strict=True) if kind != "number"]
+    sound = isinstance(categories, Mapping) and list(categories) == worded
+    sound = sound and all(_are_texts(values) for values in categories.values())
+    _require(sound, "categories_", "different values for each text column")
+    n_numeric = len(names) - len(worded)
+    for name, least in (("means_", -np.inf), ("variances_", 0.0), ("scales_", 0.0)):
+        values = getattr(encoder, name)
+        sound = _is_vector(values, "f", n_numeric)
+        if sound and encoder.scale:  # otherwise they are not used, and may have overflowed
+            sound = bool(np.isfinite(values).all() and (values >= least).all())
+        _require(sound, name, "a finite number for each numeric column")
+    _require((encoder.scales_ > 0).all(), "scales_", "positive numbers")
+    _require(_is_vector(encoder.n_values_, "iu", n_numeric), "n_values_", "counts")
+    seen: Any = encoder.n_samples_seen_
+    _require(isinstance(seen, int | np.integer) and seen > 0, "n_samples_seen_", "a count")
+    _require(isinstance(encoder.n_missing_, Mapping), "n_missing_", "counts")
+
+
+def _are_texts(values: Any) -> bool:
+    texts = isinstance(values, tuple) and all(isinstance(value, str) for value in values)
+    return texts and len(set(values)) == len(values)
+
+
+def _is_vector(values: Any, kinds: str, length: int) -> bool:
+    array = isinstance(values, np.ndarray) and values.dtype.kind in kinds
+    return array and values.shape == (length,)
+
+
+def _require(condition: Any, name: str, what: str) -> None:
+    if not condition:
+        raise ValueError(f"the encoder's {name} must be {what}.")

@@ -30,9 +30,8 @@ from fairpca.data.files.numpy_files import read_header
 from fairpca.data.files.paths import check_readable
 from fairpca.data.files.plain_values import decode, encode
 from fairpca.data.tables.encoder import TableEncoder
-from fairpca.data.tables.encoder_state import check_encoder_state
 from fairpca.data.warn import warn_caller
-from fairpca.models.checks import check_details, check_map, check_widths
+from fairpca.models.checks import check_details, check_encoder_state, check_map, check_widths
 
 __all__ = ["FORMAT_VERSION", "Model", "ModelFileError", "load_model", "save_model"]
 
@@ -51,10 +50,10 @@ _MAX_HEADER = 256 << 20
 """The longest header that is parsed, in bytes."""
 
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError)
-"""What reading a header whose parts are not what they should be can raise."""
+"""Errors of reading a header with wrong parts."""
 
 _ZIP_DAMAGE = (EOFError, OSError, RuntimeError, NotImplementedError, ValueError)
-"""What reading an archive whose directory points astray can raise."""
+"""Errors of reading an archive whose directory is damaged."""
 
 _FOREIGN = "this is a zip archive, but not a fairpca model file."
 

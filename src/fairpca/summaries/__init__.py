@@ -1,5 +1,5 @@
-"""Summaries of rows by groups: counts, means, and products with the groups' scatters.
+"""What is known of rows once they have been summed: group summaries, however they are held.
 
-One value in four forms (exact moments, a sketch, the rows held, rows on a cluster), and the
-coordinates that they are written in. May import `fairpca.data` only.
+`base` says what every summary offers; it is held as exact moments, a sketch, the rows themselves,
+or any of these over partitions. May import `data` only.
 """

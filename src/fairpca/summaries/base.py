@@ -12,47 +12,45 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Attribute, Groups
-from fairpca.data.labels import Label, distinct_labels, label_key
+from fairpca.data.labels import Label, label_key
+from fairpca.summaries.cells import (
+    CellKey,
+    Cells,
+    Floats,
+    Mask,
+    check_same_attributes,
+    levels_of,
+    split_into_cells,
+)
 
 __all__ = [
-    "CellId",
-    "CellKey",
-    "Cells",
     "Floats",
     "GroupSummary",
+    "GrowingSummary",
     "Mask",
     "QuadraticForm",
     "SymmetricForm",
-    "cell_id",
-    "check_same_attributes",
     "held_bytes",
-    "levels_of",
-    "merge_keys",
     "repetitions",
     "shrunk",
-    "split_into_cells",
 ]
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
 _LAST_DIGITS = 16 * float(np.finfo(np.float64).eps)
-"""A spread below this share of a column's values is rounding; larger, and more real differences
-between nearly equal values are passed over."""
-CellKey = tuple[Label | None, ...]
-CellId = tuple[tuple[bool, Label | None], ...]
+"""A spread below this share of a column's values is rounding. If larger, more real differences
+between nearly equal values are ignored."""
 
 
+@dataclass(frozen=True, eq=False)
 class GroupSummary(ABC):
     """Counts, weights and means of cells of rows, and products with their scatters.
 
-    Attributes
+    Parameters
     ----------
     attributes : tuple of str
         What each position of a cell's key stands for; a stratum, if any, comes last.
@@ -93,7 +91,7 @@ class GroupSummary(ABC):
         """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
 
     def directions_held(self) -> int:
-        """Return how many directions the summary may tell of: all, if it is exact."""
+        """Return how many directions the summary may know of: all, if it is exact."""
         return self.n_features
 
     def spectral_error(self) -> float:
@@ -150,19 +148,8 @@ class GroupSummary(ABC):
     def second_moment(self, cells: Mask, about: Floats, *, ddof: int = 0) -> QuadraticForm:
         """Second moment of the chosen cells' rows about a point, per unit of weight.
 
-        Parameters
-        ----------
-        cells : ndarray of bool, shape (n_cells,)
-            The cells that make up the group.
-        about : ndarray of shape (n_features,)
-            The point, less the origin; the group's own `mean` gives its covariance.
-        ddof : {0, 1}
-            With 1, multiplied by n / (n − 1), n counting rows (a single row gives a zero matrix
-            about its mean either way).
-
-        Returns
-        -------
-        QuadraticForm
+        The point is less the origin; the group's own `mean` gives its covariance. With ``ddof=1``
+        multiplied by n / (n − 1), n counting rows.
         """
         count = self.count(cells)
         scale = count / (count - 1) if ddof and count > 1 else 1.0
@@ -186,6 +173,51 @@ class GroupSummary(ABC):
     def covariance(self, *, ddof: int = 0) -> QuadraticForm:
         """Covariance of all rows (labelled or not) about their mean."""
         return self.second_moment(self.everything, self.mean(self.everything), ddof=ddof)
+
+
+class GrowingSummary(GroupSummary):
+    """A summary that more rows can be added to, and other summaries of its form."""
+
+    kind: ClassVar[str]
+    """The name of the solver that goes by it."""
+
+    @property
+    @abstractmethod
+    def least_rows(self) -> int:
+        """Rows below which adding them costs more than it is worth."""
+
+    @abstractmethod
+    def add_cells(self, cells: Cells) -> Self:
+        """Return the summary with rows added that are already split into cells."""
+
+    @abstractmethod
+    def scaled(self, factor: float, *, floor: float = 0.0) -> Self:
+        """Return the summary with its weights multiplied by a factor in [0, 1]; see `shrunk`."""
+
+    @abstractmethod
+    def _form(self) -> str:
+        """Say what summaries must agree in to be merged."""
+
+    def update(
+        self,
+        X: Any,
+        groups: Groups,
+        sample_weight: Floats | None = None,
+        *,
+        stratum: Attribute | None = None,
+    ) -> Self:
+        """Return the summary with a block of rows added; see `split_into_cells`."""
+        return self.add_cells(split_into_cells(X, groups, sample_weight, stratum))
+
+    def _check_mergeable(self, other: Self) -> None:
+        if self.n_features != other.n_features:
+            raise ValueError(
+                f"cannot merge summaries of {self.n_features} and {other.n_features} columns."
+            )
+        if self._form() != other._form():
+            raise ValueError(f"cannot merge a {self._form()} with a {other._form()}.")
+        if self.keys and other.keys:
+            check_same_attributes(self.attributes, other.attributes)
 
 
 def repetitions(n_rows: int, weight: float) -> float:
@@ -228,16 +260,8 @@ class SymmetricForm(Protocol):
 class QuadraticForm:
     """The symmetric matrix Σ_c a_c A_c + Fᵀ diag(b) F, held as a, F and b.
 
-    Parameters
-    ----------
-    summary : GroupSummary
-        Where the cell scatters A_c come from.
-    coefficients : ndarray of shape (n_cells,)
-        a.
-    factors : ndarray of shape (n_factors, n_features)
-        F.
-    factor_weights : ndarray of shape (n_factors,)
-        b, of either sign.
+    A_c are the scatters of the summary's cells, a has shape (n_cells,); F, `factors`, has shape
+    (n_factors, n_features), and b, `factor_weights`, either sign.
     """
 
     summary: GroupSummary
@@ -281,40 +305,6 @@ class QuadraticForm:
         return float(self.diagonal().sum())
 
 
-def cell_id(key: CellKey) -> CellId:
-    """Return what tells cells apart in a dictionary: labels by value, but True is not 1."""
-    return tuple(map(label_key, key))
-
-
-def levels_of(
-    attribute: str, attributes: Sequence[str], keys: Sequence[CellKey]
-) -> tuple[Label, ...]:
-    """Return an attribute's labels among the keys of cells, sorted; none without keys."""
-    if not keys:
-        return ()
-    position = attributes.index(attribute)
-    own = [key[position] for key in keys if key[position] is not None]
-    return distinct_labels(own)
-
-
-def check_same_attributes(first: Sequence[str], second: Sequence[str]) -> None:
-    """Raise ValueError if two sets of rows are split by different attributes."""
-    if first != second:
-        raise ValueError(f"cannot merge summaries of attributes {first} and {second}.")
-
-
-def merge_keys(
-    first: Sequence[CellKey], second: Sequence[CellKey]
-) -> tuple[tuple[CellKey, ...], list[int]]:
-    """Return the cells of two summaries together, and where those of the second are among them."""
-    position = {cell_id(key): i for i, key in enumerate(first)}
-    keys = list(first)
-    for key in second:
-        if position.setdefault(cell_id(key), len(keys)) == len(keys):
-            keys.append(key)
-    return tuple(keys), [position[cell_id(key)] for key in second]
-
-
 def shrunk(weights: Floats, factor: float, floor: float) -> tuple[Floats, Floats]:
     """Return weights multiplied by a factor in [0, 1], and what each was multiplied by.
 
@@ -322,66 +312,3 @@ def shrunk(weights: Floats, factor: float, floor: float) -> tuple[Floats, Floats
     """
     smaller = np.maximum(weights * factor, np.minimum(weights, floor))
     return smaller, smaller / weights
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Rows split into cells: the raw material of every summary.
-
-    Parameters
-    ----------
-    attributes, keys, counts, weights
-        See `GroupSummary`.
-    X : ndarray or sparse array of shape (n_rows, n_features)
-        The rows of positive weight.
-    codes : ndarray of int, shape (n_rows,)
-        The cell of each of them.
-    sample_weight : ndarray of shape (n_rows,) or None
-        Their weights, None for all one.
-    """
-
-    attributes: tuple[str, ...]
-    keys: tuple[CellKey, ...]
-    counts: NDArray[np.int64]
-    weights: Floats
-    X: Any
-    codes: NDArray[np.intp]
-    sample_weight: Floats | None
-
-    def between(self, start: int, stop: int) -> Cells:
-        """Return the cells of the rows from start to stop; keys are those that have rows there."""
-        if (start, stop) == (0, len(self.codes)):
-            return self
-        used, codes = np.unique(self.codes[start:stop], return_inverse=True)
-        w = None if self.sample_weight is None else self.sample_weight[start:stop]
-        return Cells(
-            self.attributes,
-            tuple(self.keys[i] for i in used),
-            np.bincount(codes, minlength=len(used)).astype(np.int64),
-            np.bincount(codes, w, minlength=len(used)).astype(np.float64),
-            self.X[start:stop],
-            codes,
-            w,
-        )
-
-
-def split_into_cells(
-    X: Any, groups: Groups, sample_weight: Floats | None, stratum: Attribute | None
-) -> Cells:
-    """Split rows into cells; rows of weight 0 are left out, as if absent."""
-    extra = () if stratum is None else (stratum,)
-    codes, keys = groups.joint(*extra)
-    if sample_weight is not None and not np.all(sample_weight > 0):
-        present = np.flatnonzero(sample_weight > 0)
-        X, sample_weight = X[present], sample_weight[present]
-        used, codes = np.unique(codes[present], return_inverse=True)
-        keys = tuple(keys[i] for i in used)
-    return Cells(
-        groups.names + tuple(a.name for a in extra),
-        keys,
-        np.bincount(codes, minlength=len(keys)).astype(np.int64),
-        np.bincount(codes, sample_weight, minlength=len(keys)).astype(np.float64),
-        X,
-        codes,
-        sample_weight,
-    )

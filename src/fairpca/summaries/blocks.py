@@ -27,21 +27,26 @@ __all__ = [
     "within_range",
 ]
 
-# A block of rows in flight fits the cache, and is long enough for full BLAS speed.
 _BLOCK_BYTES = 2 * 2**20
+"""Size of a block of rows in flight, bytes. A larger one leaves the cache."""
 _MIN_BLOCK_ROWS = 512
-_TILE_BYTES = 2**20
-_TILE_COLUMNS = 4096
-_FEW, _DENSE_CELLS = 4, 16
+"""Least rows of a block: BLAS is slower on fewer. More leave the cache where rows are long."""
+_TILE_BYTES, _TILE_COLUMNS = 2**20, 4096
+"""Size and width of a tile of rows; larger ones leave the cache."""
+_FEW = 4
+"""Weightings up to which sums are taken one by one; with more, one product is faster."""
+_DENSE_CELLS = 16
+"""Cells up to which their indicator is dense; with more, a sparse product is faster."""
 REFERENCE_ROWS = 1024
+"""Early rows whose mean sums are taken about. More lose fewer digits, and cost another sweep."""
 
 
 def reference_point(X: Any, rows: NDArray[np.intp] | slice) -> Floats:
     """Return a point about which sums may be taken without losing digits: an early mean.
 
     Scatter about it exceeds the scatter sought by at most about n / `REFERENCE_ROWS`, whatever the
-    order of the rows, for the early rows are part of the data. Of a constant column it is the very
-    value, so that nothing is left of the column: all its sums are 0, whatever the weights.
+    order of the rows, for the early rows are part of the data. In a constant column it is exactly
+    the column's value, so that all sums of the column are 0, whatever the weights.
     """
     first = rows if isinstance(rows, slice) else rows[:REFERENCE_ROWS]
     early = dense_rows(X, first)
@@ -50,7 +55,7 @@ def reference_point(X: Any, rows: NDArray[np.intp] | slice) -> Floats:
 
 
 def within_range(mean: Floats, rows: Any) -> Floats:
-    """Return the columns' means without the rounding that takes them out of the columns' range."""
+    """Return the columns' means, clipped to the columns' ranges, which rounding may leave."""
     inside: Floats = np.clip(mean, *column_range(rows))
     return inside
 
@@ -125,8 +130,8 @@ def dense_rows(X: Any, rows: Any) -> NDArray[Any]:
 def weighted_sums(weights: NDArray[Any], block: NDArray[Any]) -> NDArray[Any]:
     """Return ``weights @ block`` by the library that also sums the scatters.
 
-    NumPy and SciPy bring a BLAS each, and where both run threads in turn, the idle threads of one
-    wait at full speed on the cores that the other needs: twice the time on two cores.
+    NumPy and SciPy bring a BLAS each. Where both run threads in turn, the idle threads of one keep
+    busy the cores that the other needs: twice the time on two cores.
     """
     gemm, gemv = get_blas_funcs(("gemm", "gemv"), (block,))
     cached = block.nbytes <= _TILE_BYTES
@@ -141,7 +146,7 @@ def cell_indicator(
 ) -> Any:
     """Return each row's weight in the place of its cell, shape (n_cells, n_rows); see `cell_sums`.
 
-    A dense product is the faster one while this matrix is thin, and a sparse one then.
+    Dense for few cells, and sparse for many: see `_DENSE_CELLS`.
     """
     values = (np.ones(len(codes)) if weights is None else weights).astype(dtype)
     places = codes, np.arange(len(codes))

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from fairpca.data.checked_rows import RowRules
 from fairpca.data.dask_input import Block
-from fairpca.summaries.base import CellId, CellKey, Floats, GroupSummary, cell_id, split_into_cells
+from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.blocks import centered_blocks
+from fairpca.summaries.cells import CellId, CellKey, cell_id, split_into_cells
 from fairpca.summaries.partitions import (
     PartitionedRows,
     Tally,

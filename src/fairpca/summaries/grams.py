@@ -16,16 +16,9 @@ __all__ = ["GroupGrams", "group_grams"]
 class GroupGrams:
     """The groups' Gram matrices, and how coordinates lead back to the columns of X.
 
-    Parameters
-    ----------
-    labels : tuple of (str, hashable)
-        Attribute and level of each group.
-    grams : ndarray of shape (n_groups, p, p)
-        Σ w x xᵀ over the group's rows, about the centre; squared units of X.
-    weights : ndarray of shape (n_groups,)
-        Sum of the group's sample weights.
-    basis : ndarray of shape (d, p) or None
-        Orthonormal columns in which the matrices are written; None for the columns of X.
+    `grams`, shape (n_groups, p, p), are Σ w x xᵀ over each group's rows, about the center; squared
+    units of X. `labels` are attribute and level of each, `weights` sums of sample weights. `basis`,
+    shape (d, p), has the orthonormal columns that they are written in; None for the columns of X.
     """
 
     labels: tuple[tuple[str, Label], ...]
@@ -63,18 +56,9 @@ def group_grams(
     center: bool = True,
     basis: Floats | None = None,
 ) -> GroupGrams:
-    """Read the Gram matrix of every level of every attribute off a summary.
+    """Read the Gram matrix of every level of every attribute off a summary in these coordinates.
 
-    Parameters
-    ----------
-    summary : GroupSummary
-        Of all rows.
-    attributes : tuple of str
-        Sensitive attributes.
-    center : bool
-        About the mean of all rows, labelled or not; otherwise about zero.
-    basis : ndarray of shape (d, p), optional
-        The summary's coordinates.
+    They are about the mean of all rows, labelled or not, or with `center` false about zero.
     """
     about = summary.mean(summary.everything) if center else -summary.origin
     labels, grams, weights = [], [], []

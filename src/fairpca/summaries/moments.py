@@ -11,20 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
 from fairpca.data.groups import Attribute, Groups
-from fairpca.summaries.base import (
-    CellKey,
-    Cells,
-    Floats,
-    GroupSummary,
-    check_same_attributes,
-    merge_keys,
-    shrunk,
-    split_into_cells,
-)
+from fairpca.summaries.base import Floats, GrowingSummary, shrunk
 from fairpca.summaries.blocks import (
     REFERENCE_ROWS,
     cell_indicator,
@@ -34,6 +24,7 @@ from fairpca.summaries.blocks import (
     weight_rows,
     weighted_sums,
 )
+from fairpca.summaries.cells import Cells, merge_keys, split_into_cells
 
 __all__ = ["GroupMoments", "Resolution"]
 
@@ -42,20 +33,13 @@ Resolution = Literal["cells", "pooled"]
 
 
 @dataclass(frozen=True, eq=False)
-class GroupMoments(GroupSummary):
+class GroupMoments(GrowingSummary):
     """Exact first and second moments of cells of rows. An immutable value.
 
     Memory O(C d²) with one scatter per cell, O(d² + C d) pooled; time O(n d²).
 
-    Parameters
-    ----------
-    attributes, keys, counts, weights, origin, means
-        See `GroupSummary`.
-    scatter : ndarray of shape (n_cells, n_features, n_features) or (1, n_features, n_features)
-        A_c of each cell, or with ``resolution="pooled"`` only their sum; squared units of X times
-        weight.
-    resolution : {"cells", "pooled"}
-        Which of the two.
+    `scatter` holds A_c of each cell, or with ``resolution="pooled"`` only their sum, shape
+    (1, n_features, n_features); squared units of X times weight.
 
     Examples
     --------
@@ -71,12 +55,6 @@ class GroupMoments(GroupSummary):
            [3.55555556, 3.55555556]])
     """
 
-    attributes: tuple[str, ...]
-    keys: tuple[CellKey, ...]
-    counts: NDArray[np.int64]
-    weights: Floats
-    origin: Floats
-    means: Floats
     scatter: Floats
     resolution: Resolution = "cells"
     kind: ClassVar[str] = "moments"
@@ -108,26 +86,12 @@ class GroupMoments(GroupSummary):
         stratum: Attribute | None = None,
         resolution: Resolution = "cells",
     ) -> GroupMoments:
-        """Summarise a block of rows.
-
-        Parameters
-        ----------
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
-            Numbers of any type; sums are float64.
-        groups : Groups
-            The rows' sensitive attributes.
-        sample_weight : ndarray of shape (n_samples,), optional
-            Non-negative weights; a row of weight 0 is as if absent.
-        stratum : Attribute, optional
-            A further split that is no sensitive attribute, such as the label y.
-        resolution : {"cells", "pooled"}
-            Whether to keep a scatter per cell or only the pooled one.
-        """
+        """Summarize a block of rows; see `split_into_cells`."""
         return cls.from_cells(split_into_cells(X, groups, sample_weight, stratum), resolution)
 
     @classmethod
     def from_cells(cls, cells: Cells, resolution: Resolution = "cells") -> GroupMoments:
-        """Summarise rows that are already split into cells."""
+        """Summarize rows that are already split into cells."""
         if not cells.keys:
             return cls.empty(cells.X.shape[1], cells.attributes, resolution)
         with np.errstate(over="ignore", invalid="ignore"):  # the caller checks `is_finite`
@@ -144,35 +108,18 @@ class GroupMoments(GroupSummary):
             resolution,
         )
 
-    def update(
-        self,
-        X: Any,
-        groups: Groups,
-        sample_weight: Floats | None = None,
-        *,
-        stratum: Attribute | None = None,
-    ) -> GroupMoments:
-        """Return the summary with a block of rows added; see `from_rows`."""
-        return self.add_cells(split_into_cells(X, groups, sample_weight, stratum))
-
     def add_cells(self, cells: Cells) -> GroupMoments:
         """Return the summary with rows added that are already split into cells."""
         return self.merge(GroupMoments.from_cells(cells, self.resolution))
 
     def merge(self, other: GroupMoments) -> GroupMoments:
-        """Return the summary of both sets of rows.
-
-        Raises
-        ------
-        ValueError
-            If the two differ in columns, attributes or resolution.
-        """
+        """Return the summary of both sets of rows, which must agree in their form."""
         self._check_mergeable(other)
         if not self.keys:
             return other
         if not other.keys:
             return self
-        other = other._moved_to(self.origin)
+        others_means = other.means + (other.origin - self.origin)
         keys, places = merge_keys(self.keys, other.keys)
         counts = np.zeros(len(keys), dtype=np.int64)
         weights, means = np.zeros(len(keys)), np.zeros((len(keys), self.n_features))
@@ -184,7 +131,7 @@ class GroupMoments(GroupSummary):
         if pooled:
             scatter += other.scatter
         for i, j in enumerate(places):
-            weight, mean = float(other.weights[i]), other.means[i]
+            weight, mean = float(other.weights[i]), others_means[i]
             if not pooled:
                 scatter[j] += other.scatter[i]
             target = scatter[0 if pooled else j]
@@ -242,20 +189,8 @@ class GroupMoments(GroupSummary):
         pairs = zip(coefficients.tolist(), self.scatter, strict=True)
         return [(coefficient, matrix) for coefficient, matrix in pairs if coefficient]
 
-    def _moved_to(self, origin: Floats) -> GroupMoments:
-        return replace(self, origin=origin, means=self.means + (self.origin - origin))
-
-    def _check_mergeable(self, other: GroupMoments) -> None:
-        if self.n_features != other.n_features:
-            raise ValueError(
-                f"cannot merge summaries of {self.n_features} and {other.n_features} columns."
-            )
-        if self.resolution != other.resolution:
-            raise ValueError(
-                f"cannot merge a {self.resolution!r} summary with a {other.resolution!r} one."
-            )
-        if self.keys and other.keys:
-            check_same_attributes(self.attributes, other.attributes)
+    def _form(self) -> str:
+        return f"{self.resolution!r} summary"
 
 
 def _scatter_by_cell(cells: Cells) -> tuple[Floats, Floats, Floats]:

@@ -1,8 +1,9 @@
 """Orthonormal bases of tall matrices, in place and at the speed of matrix products.
 
 Householder reflections go column by column, which for d × k beyond the cache costs several times
-what products of the same size do. The Gram matrix costs two products, but loses digits where
-columns are nearly dependent: then halves of the columns are taken one after the other.
+what products of the same size do (docs/dependencies.md has `scipy.linalg.qr` beside this). The Gram
+matrix costs two products, but loses digits where columns are nearly dependent: then halves of the
+columns are taken one after the other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _NARROW = 16
 """Columns up to which Householder reflections are used."""
 
 _ROUNDS = 3
+"""Times one half of the columns is made orthogonal to the other before reflections are used."""
 _GRAM_ROWS = 256
+"""Least rows converted to double precision at a time; more take more memory."""
 _SMALLEST_POWER = 0.6
 """Least pivot, as a power of rounding, where the Gram matrix has twice the digits."""
 
@@ -30,18 +33,10 @@ _CLOSE = 8.0
 
 
 def orthonormalize_in_place(A: NDArray[Any]) -> NDArray[Any]:
-    """Turn A into Q of a thin QR factorisation, in place; return R.
+    """Turn A into Q of a thin QR factorization, in place; return R.
 
-    Parameters
-    ----------
-    A : ndarray of shape (n_rows, n_columns), n_rows ≥ n_columns, Fortran order
-        float32 or float64; becomes orthonormal to working precision. Dependent columns are
-        completed to an orthonormal basis.
-
-    Returns
-    -------
-    R : ndarray of shape (n_columns, n_columns)
-        Upper triangular.
+    A has at least as many rows as columns, Fortran order, float32 or float64. Its columns become
+    orthonormal to working precision; dependent ones are completed to an orthonormal basis.
     """
     width = A.shape[1]
     if width <= _NARROW:
@@ -61,8 +56,8 @@ def orthonormalize_in_place(A: NDArray[Any]) -> NDArray[Any]:
 def _cholesky_step(A: NDArray[Any], gram_dtype: Any = None) -> NDArray[Any] | None:
     """Do A ← A R⁻¹ with RᵀR = AᵀA; return None, and leave A, if that would lose digits.
 
-    A Gram matrix of double precision tells columns apart down to where A itself does: what is lost
-    is then what A R⁻¹ loses, which a second step makes good.
+    A Gram matrix in double precision resolves columns as finely as a single-precision A does. What
+    is lost is then what A R⁻¹ loses, which a second step restores.
     """
     (trmm,) = get_blas_funcs(("trmm",), (A,))
     gram = _gram(A, A.dtype if gram_dtype is None else gram_dtype).astype(np.float64)
@@ -109,7 +104,7 @@ def _by_halves(A: NDArray[Any]) -> NDArray[Any]:
         shared = gemm(1.0, left, right, trans_a=1)
         if number and np.abs(shared).max() <= _CLOSE * np.finfo(A.dtype).eps:
             return R
-        # Where little is left of a column, rounding has its say, and another round removes it.
+        # Where little is left of a column, rounding dominates it, and another round removes that.
         _store(right, gemm(-1.0, left, shared, beta=1.0, c=right, overwrite_c=True))
         own = orthonormalize_in_place(right)
         R[:half, half:] += shared @ R[half:, half:]
@@ -124,7 +119,7 @@ def _householder(A: NDArray[Any]) -> NDArray[Any]:
     R: NDArray[Any] = np.triu(reflectors[: A.shape[1]])
     Q, _, failed = orgqr(reflectors, tau, lwork=work, overwrite_a=True)
     if info or failed:
-        raise scipy.linalg.LinAlgError("the QR factorisation of an iterate failed.")
+        raise scipy.linalg.LinAlgError("the QR factorization of an iterate failed.")
     _store(A, Q)
     return R
 

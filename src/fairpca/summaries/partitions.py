@@ -19,7 +19,7 @@ from fairpca.data.dask_input import Block, dask_module
 from fairpca.data.groups import Groups
 from fairpca.data.labels import Label, label_key
 from fairpca.data.matrix import explain_nonfinite, index_of
-from fairpca.summaries.base import CellId, cell_id, split_into_cells
+from fairpca.summaries.cells import CellId, cell_id, split_into_cells
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.reduction import compute, local_reduce, tree_reduce
 from fairpca.summaries.sketch import GroupSketch

@@ -10,8 +10,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from fairpca.data.groups import Attribute, Groups
-from fairpca.summaries.base import CellKey, Floats, GroupSummary, split_into_cells
+from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.blocks import within_range
+from fairpca.summaries.cells import CellKey, split_into_cells
 
 __all__ = ["GroupRows", "centered"]
 

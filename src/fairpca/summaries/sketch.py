@@ -8,31 +8,23 @@ most rank ℓ is kept, with 0 ⪯ A − BᵀB ⪯ `lost` · I, a bound that is c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairpca.data.groups import Attribute, Groups
-from fairpca.summaries.base import (
-    CellKey,
-    Cells,
-    Floats,
-    GroupSummary,
-    cell_id,
-    check_same_attributes,
-    shrunk,
-    split_into_cells,
-)
+from fairpca.summaries.base import Floats, GrowingSummary, shrunk
 from fairpca.summaries.blocks import REFERENCE_ROWS, reference_point
-from fairpca.summaries.condensing import SketchRule, condensed, shorten
+from fairpca.summaries.cells import Cells, cell_id, check_same_attributes
 from fairpca.summaries.moments import GroupMoments, Resolution
 from fairpca.summaries.sketch_cells import (
     CellRows,
     Parts,
     SketchCell,
+    SketchRule,
+    condensed,
     first_moments,
     power_joined,
+    shorten,
 )
 
 __all__ = ["GroupSketch", "SketchRule"]
@@ -42,10 +34,11 @@ _CAPACITY = {"power": 4, "frequent_directions": 2}
 """Rows a factor may grow to before it is shortened, in multiples of the rank."""
 
 _REFERENCE_VALUES = 2**18
+"""Values of early rows whose mean sums are taken about; more cost time, and lose fewer digits."""
 
 
 @dataclass(frozen=True, eq=False)
-class GroupSketch(GroupSummary):
+class GroupSketch(GrowingSummary):
     """First moments of cells of rows, and low-rank factors of their scatters. An immutable value.
 
     Rows are appended to a cell's factor until it is too long, then it is shortened to `rank` rows:
@@ -59,20 +52,8 @@ class GroupSketch(GroupSummary):
       usually far closer; its bound is the trace that was lost, which is not small when the
       spectrum decays slowly. Memory 4ℓd per cell.
 
-    Parameters
-    ----------
-    attributes, keys, counts, weights, origin, means
-        See `GroupSummary`.
-    spreads : ndarray of shape (n_cells, n_features)
-        Diagonals of the scatters, exact; squared units of X times weight.
-    factors : tuple of ndarray of shape (≤ capacity, n_features)
-        B of each cell.
-    lost : ndarray of shape (n_cells,)
-        Upper bounds of ‖A − BᵀB‖₂.
-    rank : int
-        ℓ, rows that a shortened factor keeps.
-    rule : {"power", "frequent_directions"}
-        How factors are shortened.
+    `factors` holds B of each cell, shape (≤ capacity, n_features), `spreads` the exact diagonals of
+    the scatters, squared units of X times weight, `lost` upper bounds of ‖A − BᵀB‖₂; `rank` is ℓ.
 
     References
     ----------
@@ -93,12 +74,6 @@ class GroupSketch(GroupSummary):
            [3.55555556, 3.55555556]])
     """
 
-    attributes: tuple[str, ...]
-    keys: tuple[CellKey, ...]
-    counts: NDArray[np.int64]
-    weights: Floats
-    origin: Floats
-    means: Floats
     spreads: Floats
     factors: tuple[Floats, ...]
     lost: Floats
@@ -134,29 +109,6 @@ class GroupSketch(GroupSummary):
             rule,
         )
 
-    def update(
-        self,
-        X: Any,
-        groups: Groups,
-        sample_weight: Floats | None = None,
-        *,
-        stratum: Attribute | None = None,
-    ) -> GroupSketch:
-        """Return the summary with a block of rows added.
-
-        Parameters
-        ----------
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
-            Numbers of any type; sums are float64.
-        groups : Groups
-            The rows' sensitive attributes.
-        sample_weight : ndarray of shape (n_samples,), optional
-            Non-negative weights; a row of weight 0 is as if absent.
-        stratum : Attribute, optional
-            A further split that is no sensitive attribute, such as the label y.
-        """
-        return self.add_cells(split_into_cells(X, groups, sample_weight, stratum))
-
     def add_cells(self, cells: Cells) -> GroupSketch:
         """Return the summary with rows added that are already split into cells."""
         if not cells.keys:
@@ -183,13 +135,7 @@ class GroupSketch(GroupSummary):
         return self._frozen(cells.attributes, parts, origin)
 
     def merge(self, other: GroupSketch) -> GroupSketch:
-        """Return the summary of both sets of rows.
-
-        Raises
-        ------
-        ValueError
-            If the two differ in columns, attributes, rank or rule.
-        """
+        """Return the summary of both sets of rows, which must agree in their form."""
         self._check_mergeable(other)
         if not self.keys:
             return other
@@ -277,7 +223,7 @@ class GroupSketch(GroupSummary):
         return diagonal
 
     def directions_held(self) -> int:
-        """Return how many directions the sketch may tell of."""
+        """Return how many directions the sketch may know of."""
         return sum(map(len, self.factors)) + len(self.keys) - 1
 
     def spectral_error(self) -> float:
@@ -334,15 +280,5 @@ class GroupSketch(GroupSummary):
             lost=np.array([c.lost for c in cells]),
         )
 
-    def _check_mergeable(self, other: GroupSketch) -> None:
-        if self.n_features != other.n_features:
-            raise ValueError(
-                f"cannot merge summaries of {self.n_features} and {other.n_features} columns."
-            )
-        if (self.rank, self.rule) != (other.rank, other.rule):
-            raise ValueError(
-                f"cannot merge a {self.rule!r} sketch of rank {self.rank} with a {other.rule!r} "
-                f"one of rank {other.rank}."
-            )
-        if self.keys and other.keys:
-            check_same_attributes(self.attributes, other.attributes)
+    def _form(self) -> str:
+        return f"{self.rule!r} sketch of rank {self.rank}"

@@ -1,16 +1,21 @@
-"""The parts of a `GroupSketch`: one cell's share of it, and rows on their way into it."""
+"""The parts of a `GroupSketch`: one cell's share of it, rows on their way into it, and factors.
+
+A factor is a matrix B of few rows with BᵀB close to a scatter matrix; it comes from a longer one,
+or from a product with the scatter.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs
 
-from fairpca.summaries.base import CellId, CellKey, Cells, Floats
+from fairpca.summaries.base import Floats
 from fairpca.summaries.blocks import (
     cell_indicator,
     cell_sums,
@@ -19,12 +24,29 @@ from fairpca.summaries.blocks import (
     dense_rows,
     weighted_sums,
 )
-from fairpca.summaries.condensing import nystrom_factor, shorten
+from fairpca.summaries.cells import CellId, CellKey, Cells
 from fairpca.summaries.orthonormal import orthonormalize_in_place
 
-__all__ = ["CellRows", "Parts", "SketchCell", "first_moments", "power_joined"]
+__all__ = [
+    "CellRows",
+    "Parts",
+    "SketchCell",
+    "SketchRule",
+    "condensed",
+    "first_moments",
+    "power_joined",
+    "shorten",
+]
 
+SketchRule = Literal["power", "frequent_directions"]
+"""How a factor that has grown too long is shortened; see `GroupSketch`."""
+
+_CUT = 1e-13
+"""Eigenvalues below this share of the largest are rounding; a larger share drops directions."""
+_SWEEPS = 4
+"""Power steps that condense a scatter; more come closer to its leading part."""
 _SAMPLE, _SAMPLE_SWEEPS = 16, 2
+"""Rows of a first basis, in multiples of the rank, and power steps on them; more cost time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +101,7 @@ class CellRows:
         return replace(self, rows=self.rows[start:stop])
 
     def as_cell(self) -> SketchCell:
-        """Return their cell with the rows themselves, weighted and centred, as factor."""
+        """Return their cell with the rows themselves, weighted and centered, as factor."""
         rows = np.subtract(dense_rows(self.cells.X, self.rows), self.reference, dtype=np.float64)
         w = self._weights(self.rows)
         weight = float(w.sum())
@@ -111,11 +133,11 @@ class CellRows:
         return SketchCell(len(self.rows), weight, mean + self.shift, spread, empty), product
 
     def sample(self, size: int) -> CellRows:
-        """Return about so many of the rows, evenly spread."""
+        """Return about `size` of the rows, evenly spread."""
         return replace(self, rows=self.rows[:: max(1, len(self.rows) // size)])
 
     def mixture(self, size: int) -> Floats:
-        """Random combinations of the rows less their mean, a start for the first power step."""
+        """Return random combinations of the rows less their mean, to start the first step from."""
         rows = np.subtract(dense_rows(self.cells.X, self.rows), self.reference, dtype=np.float64)
         rows -= rows.mean(axis=0)
         signs = np.random.default_rng(size).standard_normal((size, len(rows)))
@@ -132,8 +154,8 @@ def first_moments(
 ) -> Iterator[tuple[CellKey, SketchCell]]:
     """Yield each cell's mean and column variances, from one sweep over the rows.
 
-    Single-precision rows are summed in single precision a few at a time, about a point near them:
-    that loses no more than the rows themselves have; unless their squares are out of its range.
+    Single-precision rows are summed in single precision, a few at a time, about a point near them,
+    which loses no digit that they have; in double precision where their squares are out of range.
     """
     rounded: NDArray[Any] = reference
     if cells.X.dtype == np.float32:
@@ -172,7 +194,7 @@ def power_joined(cell: SketchCell, block: CellRows, rank: int) -> SketchCell:
     sweeps = [block]
     if len(cell.factor) >= rank:
         start = shorten(cell.factor, rank, "power")[0]
-    else:  # some of the rows do to find a basis
+    else:  # some of the rows are enough to find a basis
         some = block.sample(_SAMPLE * rank)
         start = np.concatenate([cell.factor, some.mixture(rank)])[-rank:]
         sweeps = [some] * _SAMPLE_SWEEPS + [block]
@@ -186,3 +208,41 @@ def power_joined(cell: SketchCell, block: CellRows, rank: int) -> SketchCell:
         start = nystrom_factor(product, Q)
     dropped = moments.spread.sum() + (joined.factor**2).sum() - (start**2).sum()
     return replace(joined, factor=start, lost=joined.lost + max(0.0, float(dropped)))
+
+
+def nystrom_factor(product: Floats, Q: Floats) -> Floats:
+    """Return B with BᵀB = Y (QᵀY)⁺ Yᵀ, the part of A that Y = A Q determines."""
+    core = Q.T @ product
+    if not np.isfinite(core).all():
+        return np.full((len(core), len(product)), np.nan)
+    values, vectors = scipy.linalg.eigh((core + core.T) / 2, driver="evd")
+    kept = values > _CUT * max(float(values[-1]), 0.0)
+    factor: Floats = (vectors[:, kept] / np.sqrt(values[kept])).T @ product.T
+    return factor
+
+
+def shorten(factor: Floats, rank: int, rule: SketchRule) -> tuple[Floats, float]:
+    """Return a factor of at most `rank` rows, and a bound of what FᵀF lost in spectral norm."""
+    if len(factor) <= rank:
+        return factor, 0.0
+    gram = factor @ factor.T
+    if not np.isfinite(gram).all():
+        return factor[:rank], np.inf
+    values, vectors = scipy.linalg.eigh(gram, driver="evd")
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    dropped = float(values[rank])
+    kept = values[:rank] > _CUT * values[0]
+    values, vectors = values[:rank][kept], vectors[:, :rank][:, kept]
+    scale = np.sqrt((values - dropped) / values) if rule == "frequent_directions" else 1.0
+    return (vectors * scale).T @ factor, dropped
+
+
+def condensed(scatter: Floats, rank: int) -> Floats:
+    """Return a factor of at most `rank` rows of a scatter matrix, by a few power steps."""
+    d = len(scatter)
+    start = np.random.default_rng(rank).standard_normal((min(rank, d), d))
+    for _ in range(_SWEEPS):
+        Q = start.T.copy("F")
+        orthonormalize_in_place(Q)
+        start = nystrom_factor(scatter @ Q, Q)
+    return start

@@ -1,7 +1,7 @@
 """A summary that takes batches of any size, one row included, and may forget.
 
 With a decay γ < 1 a row that came n rows ago weighs γⁿ. Weights stop shrinking at 1e-150 of the
-heaviest cell's: that far below, they change no sum, and the cell keeps its mean and its shape.
+heaviest cell's: so small a weight changes no sum, and the cell keeps its mean and its shape.
 """
 
 from __future__ import annotations
@@ -14,40 +14,33 @@ import numpy as np
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.data.labels import Label
-from fairpca.summaries.base import Cells, Floats, levels_of, merge_keys, split_into_cells
+from fairpca.summaries.base import Floats
+from fairpca.summaries.cells import Cells, levels_of, merge_keys, split_into_cells
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.waiting import WaitingRows, sum_of_squares
 
 __all__ = ["SummaryStream", "faded", "most_cells"]
 
-_BLOCK_BYTES = 8 * 2**20
-_BLOCK_ROWS = 2048
+_BLOCK_BYTES, _BLOCK_ROWS = 8 * 2**20, 2048
+"""Size of the rows that wait for a step, as float64 bytes and rows; more take more memory."""
 _LEAST_SHARE, _LEAST_WEIGHT = 1e-150, 1e-280
+"""What a cell's weight may shrink to: a share of the heaviest, and a number. Smaller ones come near
+the end of float64; larger ones would count in sums."""
 _LEAST_AGED = 1e-100
-"""What a row's weight may shrink to among the rows of one step."""
+"""What a row's weight may shrink to among the rows of one step. If larger, steps are shorter."""
 
 
 @dataclass(eq=False)
 class SummaryStream:
     """A summary of all rows so far; rows of small batches wait until a step is worth its cost.
 
-    Parameters
-    ----------
-    summary : GroupMoments or GroupSketch
-        Where rows go; usually empty.
-    decay : float
-        Factor in (0, 1] by which the weight of all earlier rows shrinks with each row.
-    waiting : WaitingRows
-        Rows that came after those of the summary; fewer than twice `block_rows`.
-    idle : int
-        Rows of weight 0 since the last row that counts. They age the earlier rows, once another
-        row comes that these are to be compared with.
-    limit : int or None
-        Bytes that a summary may take. Exact moments of more cells are condensed into `sketch`, and
-        cells that come late are refused where not even that fits.
-    sketch : GroupSketch or None
-        An empty one; needed with `limit`.
+    Rows that wait came after those of the summary; they are fewer than twice `block_rows`. With
+    `limit`, bytes, exact moments of more cells than it has room for are condensed into `sketch`, an
+    empty one, and cells that come late are refused where not even that fits.
+
+    `idle` counts rows of weight 0 since the last row that counts. They age the earlier rows, once
+    another row comes that these are to be compared with.
     """
 
     summary: GroupMoments | GroupSketch
@@ -66,7 +59,7 @@ class SummaryStream:
 
     @property
     def block_rows(self) -> int:
-        """Rows that are worth a step: it costs the more, the more a summary holds."""
+        """Rows that are worth a step; more where a summary holds more, and a step costs more."""
         cached = _BLOCK_BYTES // (8 * max(1, self.summary.n_features))
         return max(self.summary.least_rows, min(_BLOCK_ROWS, cached))
 
@@ -82,12 +75,9 @@ class SummaryStream:
         *,
         stratum: Attribute | None = None,
     ) -> bool:
-        """Add a batch; see `GroupMoments.update`.
+        """Add a batch; see `split_into_cells`.
 
-        Returns
-        -------
-        bool
-            False if the batch has NaN, infinity or too large values: then nothing has changed.
+        Returns False if it has NaN, infinity or too large values: then nothing has changed.
         """
         n = X.shape[0]
         if self.decay == 1:
@@ -147,7 +137,7 @@ class SummaryStream:
 
     @property
     def _longest_step(self) -> int:
-        """Rows over which weights shrink by what a sum can still tell."""
+        """Rows over which weights shrink no further than `_LEAST_AGED`."""
         if self.decay == 1:
             return int(np.iinfo(np.int64).max)
         return max(1, int(math.log(_LEAST_AGED) / math.log(self.decay)))
@@ -161,10 +151,7 @@ class SummaryStream:
     def _fitting(self, cells: Cells) -> GroupMoments | GroupSketch:
         """Return the summary, condensed where exact moments of more cells would be too large.
 
-        Raises
-        ------
-        ValueError
-            If a sketch of them would be too large as well.
+        Raises ValueError if a sketch of them would be too large as well.
         """
         summary, sketch = self.summary, self.sketch
         if self.limit is None or sketch is None:
@@ -174,7 +161,7 @@ class SummaryStream:
         if isinstance(summary, GroupMoments):
             room = most_cells(self.limit, summary.n_features)
         else:
-            room = len(held)  # what is held has been let in
+            room = len(held)  # these cells were accepted before
         if n_cells <= max(room, len(held)):
             return summary
         needed = 8 * n_cells * sketch.capacity * sketch.n_features

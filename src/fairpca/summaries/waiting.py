@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpca.summaries.base import CellKey, Cells, Floats, check_same_attributes, merge_keys
+from fairpca.summaries.base import Floats
 from fairpca.summaries.blocks import dense_rows
+from fairpca.summaries.cells import CellKey, Cells, check_same_attributes, merge_keys
 
 __all__ = ["WaitingRows", "sum_of_squares"]
 
@@ -18,25 +19,13 @@ __all__ = ["WaitingRows", "sum_of_squares"]
 class WaitingRows:
     """Rows in the order they came, in arrays that grow by doubling. An immutable value.
 
-    One with more rows shares the arrays: it writes behind the rows that others know of, in places
-    that nobody has written in; of two that go on from the same rows, the second takes a copy.
+    A value with more rows shares the arrays of the one before: it writes behind that one's rows.
+    Where another value has written there already, it copies the arrays first.
 
-    Parameters
-    ----------
-    attributes, keys
-        See `GroupSummary`.
-    X : ndarray of shape (capacity, n_features)
-        The rows, dense, in their own precision; what follows them is of no meaning.
-    codes : ndarray of int, shape (capacity,)
-        Each row's cell; −1 where no row has been written.
-    weights : ndarray of shape (capacity,)
-        Each row's weight.
-    n_rows : int
-        How many rows wait.
-    age : int
-        How many came in all, with those of weight 0.
-    squares : float
-        Sum of their squares times weight, by which infinite values and too large ones show.
+    X, of shape (capacity, n_features), holds them dense, in their own precision; what follows them
+    has no meaning. `codes` holds each row's cell, −1 where no row has been written. `age` counts
+    rows of weight 0 too; `squares`, the sum of squares times weight, shows infinite and too large
+    values.
     """
 
     attributes: tuple[str, ...]
@@ -55,18 +44,9 @@ class WaitingRows:
         return cls((), (), X, np.zeros(0, dtype=np.intp), np.zeros(0))
 
     def with_rows(self, cells: Cells, age: int, *, fade: float, squares: float) -> WaitingRows:
-        """Return these rows and some more.
+        """Return these rows and some more, which number `age` with those of weight 0.
 
-        Parameters
-        ----------
-        cells : Cells
-            The rows.
-        age : int
-            Their number, with those of weight 0.
-        fade : float
-            By what the weights of all earlier rows are multiplied.
-        squares : float
-            What `squares` becomes.
+        The weights of all earlier rows are multiplied by `fade`; `squares` is that of all rows.
         """
         if self.keys and cells.keys:
             check_same_attributes(self.attributes, cells.attributes)

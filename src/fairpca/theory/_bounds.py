@@ -89,7 +89,16 @@ def pca_block_size(
     Parameters
     ----------
     constants, epsilon, delta, constant
-        As of `unfair_block_size`, which has an example; epsilon is the accuracy of the components.
+        As of `unfair_block_size`; epsilon is the accuracy of the components.
+
+    Examples
+    --------
+    >>> constants = ProblemConstants(
+    ...     10, 1, 1, 1.0, 1.0, 2.0, 4.0, 1.0, 0.5, 0.2, (1.0,) + (0.5,) * 9, (1.0,) + (0.5,) * 9
+    ... )
+    >>> half, tenth = (pca_block_size(constants, epsilon=e, delta=0.1) for e in (0.5, 0.1))
+    >>> half < tenth
+    True
     """
     _check(constant, epsilon=epsilon, delta=delta)
     c = constants

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 DATASET_BLOCK_VALUES = 2**22
-"""The most values in a block of a dataset: 32 MiB of float64."""
+"""The most values in a block of a dataset: 32 MiB of float64; more cost memory."""
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
@@ -137,9 +137,9 @@ def open_parquet_folder(path: Path) -> DatasetSource:
     """Return the source of the Parquet files in a folder and those below it.
 
     Folders named ``key=value`` hold the rows of that value, which is text as it is written:
-    ``zip=01`` is not ``zip=1``. Only where every value of a key is written as whole numbers are
-    written is it read as numbers, which loses nothing. Every folder is entered once, also where
-    symbolic links lead back to it.
+    ``zip=01`` is not ``zip=1``. The values of a key are read as numbers only if all of them are
+    whole numbers without leading zeros, so that nothing is lost. Every folder is entered once, also
+    where symbolic links lead back to it.
     """
     import pyarrow.dataset as ds
 

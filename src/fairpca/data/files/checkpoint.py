@@ -1,7 +1,7 @@
 """Checkpoints: plain values and arrays in files that survive being killed at any moment.
 
-Two slots take turns, so that the older checkpoint stands until the newer one is whole on disk; each
-file carries a checksum, and a damaged one is passed over. No pickle.
+Two files take turns, so that the older checkpoint stands until the newer one is whole on disk. Each
+carries a checksum, and a damaged one is passed over. Reading one runs no code: there is no pickle.
 """
 
 from __future__ import annotations
@@ -64,14 +64,10 @@ class CheckpointFile:
         return tuple(self.path.with_name(self.path.name + end) for end in (".a", ".b"))  # type: ignore[return-value]
 
     def check(self) -> None:
-        """Refuse the path if a file, or a folder, of another kind has the name of a slot.
+        """Raise CheckpointError if a file, or a folder, of another kind has the name of a slot.
 
-        Raises
-        ------
-        CheckpointError
-            If so: it would be overwritten, and deleted in the end.
-        OutputFileError
-            If no file can be put there.
+        It would be overwritten, and deleted in the end. Raises OutputFileError if no file can be
+        put there.
         """
         for slot in self.slots:
             if os.path.exists(slot) and not _is_ours(slot):
@@ -84,12 +80,7 @@ class CheckpointFile:
     def write(self, values: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write a checkpoint over the older of the two, or over a damaged one.
 
-        Raises
-        ------
-        OutputFileError
-            If the system refuses to write.
-        CheckpointError
-            As `check`.
+        Errors as `check`; OutputFileError also if the system refuses to write.
         """
         self.check()
         numbers = [self._number(slot) for slot in self.slots]
@@ -101,12 +92,7 @@ class CheckpointFile:
     def read(self) -> Checkpoint | None:
         """Return the newest whole checkpoint, None if there is none at all.
 
-        Warns if a damaged one was passed over.
-
-        Raises
-        ------
-        CheckpointError
-            If there are checkpoints, and all are damaged; and as `check`.
+        Warns if a damaged one was passed over; CheckpointError if all are damaged, and as `check`.
         """
         self.check()
         whole, damaged = [], []

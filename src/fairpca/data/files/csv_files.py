@@ -1,8 +1,7 @@
 """CSV and TSV text, by pyarrow's reader.
 
-Only the empty field is missing, and what the user says is (`na_values`). A column is a number, a
-yes/no value or a date where *every* one of its values is; otherwise it is text, kept letter by
-letter.
+A value is missing where its field is empty or one of `na_values`. A column holds numbers, yes/no
+values or dates if *every* one of its values is such; otherwise it is text, kept as it is written.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from fairpca.data.files.csv_text import (
     find_code,
     holds_hexadecimal,
     holds_padded,
-    marked,
-    suspects,
+    note_codes,
+    possible_codes,
 )
 from fairpca.data.files.table_source import DataFileError, TableSource
 from fairpca.data.row_numbers import COUNTED
@@ -34,7 +33,7 @@ from fairpca.data.row_numbers import COUNTED
 __all__ = ["open_csv", "write_csv"]
 
 BLOCK_BYTES = 1 << 20
-"""Bytes parsed at a time, unless rows are long: also the longest row that can be read."""
+"""Bytes parsed at a time, and the longest row that can be read; more cost memory."""
 
 ROWS_PER_BLOCK = 32
 """A block holds at least this many rows as long as the header."""
@@ -112,7 +111,7 @@ class CsvSource(TableSource):
         codes = self._codes(whole) if whole and holds_padded(self.path) else {}
         for batch, share in self._typed(columns, types):
             _check_text(batch, self.path)
-            yield marked(batch, codes), share
+            yield note_codes(batch, codes), share
 
     def _typed(
         self, columns: list[str], types: Mapping[str, pa.DataType]
@@ -140,7 +139,7 @@ class CsvSource(TableSource):
                 pass  # read again in order, which tells the number of the bad row
             raise self._explained(error) from error
         _check_text(table, self.path)
-        return marked(table, self._codes(suspects(table, padded=holds_padded(self.path))))
+        return note_codes(table, self._codes(possible_codes(table, padded=holds_padded(self.path))))
 
     def _options(
         self,

@@ -1,9 +1,8 @@
-"""What a CSV parser takes for something else: quotes that are not closed, codes read as numbers.
+"""What pyarrow's CSV parser misreads: quotes that are not closed, and codes that look like numbers.
 
-pyarrow takes the end of the file for a missing quote, and so all rows behind it for one field;
-``0x10``, ``00123`` and twenty digits in a row it takes for numbers. Which columns lost something on
-the way to a number is noted in the metadata of their fields, where the encoder, which knows whether
-a column is a feature, finds it.
+Behind a quote that is not closed it takes all rows for one field. It takes ``0x10``, ``00123`` and
+twenty digits in a row for numbers: columns that lose zeros or digits that way are noted in the
+metadata of their fields, where the encoder, which knows whether a column is a feature, finds it.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ __all__ = [
     "find_code",
     "holds_hexadecimal",
     "holds_padded",
-    "marked",
-    "suspects",
+    "note_codes",
+    "possible_codes",
 ]
 
 _KEY = b"fairpca.code"
@@ -71,17 +70,21 @@ def _bad_row(path: Path, delimiter: str, size: int, changed: int) -> int:
     """
     ends = re.escape(delimiter.encode()) + rb"\r\n"
     opening = rb'"(?<![^%b]")' % ends  # nothing but the end of a field stands before it
-    quoted = re.compile(opening + rb'[^"]*+(?:""[^"]*+)*+("?)')
+    inner = rb'[^"]*+(?:""[^"]*+)*+'
+    other = rb'"(?<=[^%b]")' % ends
+    closed = opening + inner + rb'"(?=[%b]|\Z)' % ends
+    sound = re.compile(rb'(?:[^"]++|%b|%b)*+\Z' % (closed, other))
+    quoted = re.compile(opening + inner + rb'("?)')
     end = re.compile(rb"[%b]" % ends)
     with _mapped(path) as data:
-        if data.find(b'"') < 0:
+        if data.find(b'"') < 0 or sound.match(data):
             return 0
         for field in quoted.finditer(data):
             stop = field.end()
-            sound = field[1] and (stop == len(data) or end.match(data, stop))
+            whole = field[1] and (stop == len(data) or end.match(data, stop))
             # Text behind the closing quote is untidy, but it is a swallowed row only if there is
             # a line break in front of it.
-            if not sound and (not field[1] or b"\n" in field[0] or b"\r" in field[0]):
+            if not whole and (not field[1] or b"\n" in field[0] or b"\r" in field[0]):
                 start = field.start()
                 inside = sum(f[0].count(b"\n") for f in quoted.finditer(data, 0, start))
                 return _line_breaks(data, start) - inside + 1
@@ -105,8 +108,8 @@ def holds_padded(path: Path) -> bool:
         return _PADDED.search(data) is not None
 
 
-def suspects(table: pa.Table, *, padded: bool) -> list[str]:
-    """Return the columns whose text may say more than the numbers that were read from it."""
+def possible_codes(table: pa.Table, *, padded: bool) -> list[str]:
+    """Return the columns whose numbers may have lost leading zeros or last digits of the text."""
     return [
         field.name
         for field in table.schema
@@ -121,7 +124,7 @@ def find_code(text: pa.Array) -> str | None:
     return None if found < 0 else str(text[found].as_py()).strip()
 
 
-def marked(data: Any, codes: Mapping[str, str]) -> Any:
+def note_codes(data: Any, codes: Mapping[str, str]) -> Any:
     """Return a table or record batch whose schema says which columns look like codes."""
     if not codes:
         return data

@@ -1,6 +1,6 @@
-"""A running digest of the rows that a fit has read, by which they are known again.
+"""A running digest of the rows that a fit has read, by which the same rows are recognized.
 
-Each part of the rows has its own, so that a difference can be named.
+Each part of the rows has its own, so that a message can name what differs.
 """
 
 from __future__ import annotations

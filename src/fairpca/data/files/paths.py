@@ -1,4 +1,4 @@
-"""Files to be read: why one cannot be, said before any library opens it."""
+"""Why a file cannot be read or written, in words, before any library opens it."""
 
 from __future__ import annotations
 

@@ -19,18 +19,11 @@ from fairpca.data.files.row_source import (
     RowBlock,
     RowSource,
     TableRows,
+    are_names,
 )
 from fairpca.data.files.stores import STORE_SUFFIXES, open_store
 
-__all__ = [
-    "ArraySource",
-    "BlockStream",
-    "RowBlock",
-    "RowSource",
-    "TableRows",
-    "as_row_source",
-    "prefetched",
-]
+__all__ = ["as_row_source", "prefetched"]
 
 _Block = TypeVar("_Block")
 
@@ -113,11 +106,11 @@ def _open_path(path: str | Path, parts: dict[str, Any], block_rows: int | None) 
     suffix = Path(str(path).partition("::")[0]).suffix.lower()
     if suffix in STORE_SUFFIXES:
         return open_store(path, **parts, block_rows=block_rows)
-    if suffix == ".npy" and not _is_names(parts["sensitive_features"]):
+    if suffix == ".npy" and not are_names(parts["sensitive_features"]):
         array = map_array(Path(path))
         return ArraySource.over(array, **parts, block_rows=block_rows, name=str(path))
     for name, part in parts.items():
-        if part is not None and not _is_names(part):
+        if part is not None and not are_names(part):
             raise ValueError(f"{path}: give {name} as the name of a column of the file.")
     if os.path.isdir(path):
         return TableRows.over(open_parquet_folder(Path(path)), **parts, block_rows=block_rows)
@@ -131,13 +124,6 @@ def _open_path(path: str | Path, parts: dict[str, Any], block_rows: int | None) 
     return TableRows.over(open_table(path), **parts, block_rows=block_rows)
 
 
-def _is_names(value: Any) -> bool:
-    """Whether a value names columns, one or several: the labels of rows come as arrays."""
-    return isinstance(value, str) or (
-        isinstance(value, list | tuple) and bool(value) and all(isinstance(v, str) for v in value)
-    )
-
-
 def _is_stream(data: Any) -> bool:
     if hasattr(data, "shape") or hasattr(data, "__array__") or hasattr(data, "__dataframe__"):
         return False
@@ -149,7 +135,7 @@ def _is_stream(data: Any) -> bool:
 
 
 def _is_block(item: Any) -> bool:
-    """Whether a list's item can be nothing but a block, or a mistaken one, and no row."""
+    """Say whether a list's item must be meant as a block, since it cannot be a row."""
     if isinstance(item, RowBlock | dict) or getattr(item, "ndim", 0) == 2:
         return True
     if not (isinstance(item, tuple) and item):

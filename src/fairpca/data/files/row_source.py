@@ -23,11 +23,12 @@ __all__ = [
     "RowBlock",
     "RowSource",
     "TableRows",
+    "are_names",
     "column_list",
 ]
 
 BLOCK_BYTES = 32 * 2**20
-"""Size of a block read from an array, unless told otherwise."""
+"""Bytes of a block read from an array, unless told otherwise; more cost memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,6 +241,13 @@ class TableRows(RowSource):
         check_columns([*others, *self.features], available, self.name)
         features = list(self.features or (n for n in available if n not in others))
         return features, list(dict.fromkeys([*features, *others]))
+
+
+def are_names(value: Any) -> bool:
+    """Say whether a value names columns, one or several: the labels of rows come as arrays."""
+    return isinstance(value, str) or (
+        isinstance(value, list | tuple) and bool(value) and all(isinstance(v, str) for v in value)
+    )
 
 
 def column_list(names: str | Sequence[str] | None) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fairpca.data.files.paths import check_readable
-from fairpca.data.files.row_source import ArraySource
+from fairpca.data.files.row_source import ArraySource, are_names
 from fairpca.data.files.table_source import DataFileError
 
 __all__ = ["STORE_SUFFIXES", "open_store"]
@@ -95,11 +95,11 @@ def _find(store: Any, name: str, path: str) -> tuple[Any, Any]:
 
 
 def _named(store: Any, values: Any, path: str) -> Any:
+    if not are_names(values):
+        return values
     if isinstance(values, str):
         return _column(store, values, path)
-    if isinstance(values, list | tuple) and values and all(isinstance(v, str) for v in values):
-        return {name: _column(store, name, path) for name in values}
-    return values
+    return {name: _column(store, name, path) for name in values}
 
 
 def _column(store: Any, name: str, path: str) -> Any:
@@ -108,7 +108,7 @@ def _column(store: Any, name: str, path: str) -> Any:
     A missing entry is None; text comes as str.
     """
     found, parent = _find(store, name, path)
-    with _told(path, name):
+    with _naming(path, name):
         if hasattr(found, "keys"):
             held = set(found.keys())
             if {"codes", "categories"} <= held:
@@ -128,8 +128,8 @@ def _column(store: Any, name: str, path: str) -> Any:
 
 
 @contextmanager
-def _told(path: str, name: str) -> Iterator[None]:
-    """Name the column of which the parts do not fit together."""
+def _naming(path: str, name: str) -> Iterator[None]:
+    """Name the column in an error over parts that do not fit together."""
     try:
         yield
     except (LookupError, IndexError, TypeError, AttributeError) as error:

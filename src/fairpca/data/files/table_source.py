@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 BLOCK_ROWS = 16_384
-"""Rows per block unless told otherwise; wide tables get fewer (see `BLOCK_VALUES`)."""
+"""Rows per block unless told otherwise; more cost memory, and wide tables get fewer."""
 
 BLOCK_VALUES = 4_000_000
 """The most values a block may hold: 32 MB of float64, however many columns there are."""
@@ -114,7 +114,7 @@ class TableSource(ABC):
             raise self._no_rows()
 
     def as_text(self, columns: Iterable[str]) -> TableSource:
-        """Return the source with these columns read letter by letter, where the file is text.
+        """Return the source with these columns read as text as it is written, in text files.
 
         Names that are no columns are passed over. Other kinds of files know their types.
         """

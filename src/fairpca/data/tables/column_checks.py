@@ -192,8 +192,8 @@ def _number_problems(name: str, column: NumberProfile) -> Iterator[AdviceError]:
         yield refuse_infinite(name, column.n_infinite, column.first_infinite)
     elif column.clash is not None:
         yield AdviceError(
-            f"column {name!r} holds whole numbers beyond 2**53, such as {column.clash}, of which "
-            "different ones would become the same number. It looks like an identifier: leave it "
+            f"column {name!r} holds whole numbers beyond 2**53, such as {column.clash}, some of "
+            "which become equal as floating-point numbers. It looks like an identifier: leave it "
             "out (",
             Setting("drop", name),
             "), or treat it as text (",

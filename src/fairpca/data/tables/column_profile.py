@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,8 @@ __all__ = [
     "joined_moments",
     "no_moments",
 ]
+
+Ints = NDArray[np.intp]
 
 KEPT = 50_000
 """The most distinct values of a column that are counted one by one, unless the user allows more
@@ -108,7 +110,7 @@ class TextProfile:
         self.n_rows += len(text)
         self.n_missing += text.null_count
 
-    def _add_numbers(self, values: pa.Array, plain: NDArray[np.bool_], sizes: Any) -> None:
+    def _add_numbers(self, values: pa.Array, plain: NDArray[np.bool_], sizes: Ints) -> None:
         self.n_numbers += int(sizes[plain].sum())
         if self.more and len(self.numbers) >= self.kept:
             return
@@ -120,7 +122,7 @@ class TextProfile:
                 return
             self.numbers[value] = None
 
-    def _add_others(self, encoded: pa.Array, others: NDArray[np.intp], sizes: Any) -> None:
+    def _add_others(self, encoded: pa.Array, others: Ints, sizes: Ints) -> None:
         indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         order = np.argsort(indices, kind="stable")
         starts = np.searchsorted(indices[order], others)
@@ -203,7 +205,7 @@ class TableProfile:
         max_categories: int | None = None,
         kinds: Mapping[str, Kind] | None = None,
     ) -> None:
-        known = {**dict.fromkeys(categorical, "text"), **(kinds or {})}
+        known: dict[str, Kind] = {**dict.fromkeys(categorical, "text"), **(kinds or {})}
         self.names: tuple[str, ...] = tuple(schema.names)
         self.max_categories = max_categories
         self.n_rows = 0
@@ -214,7 +216,7 @@ class TableProfile:
         for field in schema:
             name = field.name
             try:
-                kind: Any = known[name] if name in known else column_kind(field.type, name)
+                kind = known[name] if name in known else column_kind(field.type, name)
             except AdviceError as error:
                 self.unusable[name] = error
                 continue

@@ -171,8 +171,7 @@ def numbers(
     Raises ValueError if a value is no number, or is infinite and `infinite` is not set.
     """
     values = np.asarray(_cast(decoded(column), pa.float64(), name, "numbers"), dtype=np.float64)
-    bad = np.isinf(values)
-    if not infinite and bad.any():
+    if not infinite and (bad := np.isinf(values)).any():
         row = row_number(int(np.argmax(bad)))
         raise refuse_infinite(name, int(np.count_nonzero(bad)), row)
     return values
@@ -201,7 +200,7 @@ def text_codes(
 
 
 def _booleans(column: Any, name: str) -> Any:
-    """Return true, false or null: what is 1 or true, 0 or false, as numbers or in words."""
+    """Return booleans, numbers (1, 0), words ("true", "1", "false", "0") as true, false or null."""
     kind = column.type
     if pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return column.cast(pa.bool_())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fairpca.data.files.row_blocks import RowBlock, RowSource
+from fairpca.data.files.row_source import RowBlock, RowSource
 from fairpca.data.files.table_source import TableSource
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.tables.categories import UnseenValues
@@ -43,9 +43,7 @@ class EncodedTable(RowSource):
         giveaways = Giveaways(categorical=encoder.categorical, passed_over=roles.sensitive_columns)
 
         def features() -> Iterator[pa.Table]:
-            for batch in table.blocks(_columns(roles), progress=progress):
-                with rows_from(labels.n_rows):
-                    parts = split_table(pa.Table.from_batches([batch]), roles)
+            for parts in _split_blocks(table, roles, progress=progress):
                 labels.add(parts)
                 giveaways.update(parts)
                 yield parts.features
@@ -80,14 +78,18 @@ class EncodedTable(RowSource):
             n_rows += parts.features.num_rows
 
     def parts(self) -> Iterator[TableParts]:
-        """Yield the blocks split by role, not yet encoded."""
-        types: dict[str, Any] = self.encoder.column_types
-        n_rows = 0
-        for batch in self.table.blocks(_columns(self.roles), types=types):
-            with rows_from(n_rows):
-                parts = split_table(pa.Table.from_batches([batch]), self.roles)
-            n_rows += batch.num_rows
-            yield parts
+        """Return an iterator over the blocks split by role, not yet encoded."""
+        return _split_blocks(self.table, self.roles, types=self.encoder.column_types)
+
+
+def _split_blocks(table: TableSource, roles: Roles, **options: Any) -> Iterator[TableParts]:
+    """Yield the blocks of a file split by role; errors count rows from the start of the file."""
+    n_rows = 0
+    for batch in table.blocks(_columns(roles), **options):
+        with rows_from(n_rows):
+            parts = split_table(pa.Table.from_batches([batch]), roles)
+        n_rows += batch.num_rows
+        yield parts
 
 
 def _columns(roles: Roles) -> list[str]:

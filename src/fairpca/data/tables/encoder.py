@@ -49,8 +49,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode a table as a float64 matrix: numbers standardized, text and booleans one-hot.
 
     Numeric columns come first, then the categories of each other column, sorted as text; both in
-    the table's column order. Columns are matched by name at `transform`. Cost: one pass; memory
-    that of one block and of the distinct values.
+    the table's column order. Columns are matched by name at `transform`. Fitting takes one pass,
+    and memory for one block of rows and the distinct values.
 
     Parameters
     ----------
@@ -58,16 +58,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Divide centered numbers by their standard deviation (ddof 0; a constant column is only
         centered). False leaves numbers as they are.
     missing : {"error", "impute"}, default="error"
-        With "impute", missing numbers become the column's mean and missing text is a category
-        ``(missing)`` of its own. (Text that reads so becomes ``((missing))``.)
+        With "impute", missing numbers become the column's mean, and missing text becomes the
+        category ``(missing)``. (Present text that reads ``(missing)`` becomes ``((missing))``.)
     unseen : {"warn", "error"}, default="warn"
         What to do with text at `transform` that `fit` did not see: warn and encode it as zeros,
         or refuse.
     categorical : sequence of str, default=()
         Columns of numbers that are codes, to be treated as text.
     max_categories : int, optional
-        The most distinct values a text column may have. By default 1,000, and no more than half of
-        the rows once above 50: such a column is a name or an identifier.
+        The most distinct values a text column may have. By default 1,000, or half of the rows if
+        that is less (but at least 50): a column with more is a name or an identifier.
 
     Attributes
     ----------
@@ -80,13 +80,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     categories_ : dict of str to tuple of str
         The values of each text column.
     means_, variances_ : ndarray of shape (n_numeric,)
-        Of the numeric columns, missing values aside; the units of the column and their squares.
+        Of the numeric columns, without missing values; in the column's units and their squares.
     scales_ : ndarray of shape (n_numeric,)
         What centered numbers are divided by: standard deviations, 1 for constant columns.
     n_values_ : ndarray of shape (n_numeric,)
-        How many values they were taken over.
+        The number of values that they were computed from.
     n_missing_ : dict of str to int
-        Missing values met, for columns that have any.
+        Missing values seen, for columns that have any.
     n_samples_seen_ : int
         Rows fitted on.
 
@@ -335,7 +335,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._missing_before: dict[str, int] = {}  # in rows that the profile has not seen
         self.n_samples_seen_ = 0
 
-    def _profile_of(self, schema: pa.Schema, kinds: Any = None) -> TableProfile:
+    def _profile_of(self, schema: pa.Schema, kinds: dict[str, Kind] | None = None) -> TableProfile:
         return TableProfile(schema, self.categorical, self.max_categories, kinds)
 
     def _add(self, table: pa.Table) -> None:

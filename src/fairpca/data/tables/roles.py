@@ -263,10 +263,13 @@ def _check_no_scale(name: str, counts: Mapping[Any, int]) -> None:
     shares = np.cumsum(np.array(list(counts.values()))[order])
     halves = [np.searchsorted(shares, shares[-1] / 2, side=side) for side in _SIDES]
     middle = float(values[order][halves].mean())  # the median of all rows
-    raise ValueError(
+    raise AdviceError(
         f"sensitive column {name!r} has {len(counts)} different numbers: that is a scale, and "
-        "groups are needed. Put it into classes, for example "
-        f"--sensitive '{name}>={_short(middle)}' or --bin '{name}={_short(middle)}'."
+        "groups are needed. Cut it into two classes (",
+        Setting("sensitive", f"{name}>={_short(middle)}"),
+        "), or into more by their edges (",
+        Setting("edges", f"{name}={_short(middle)}"),
+        ").",
     )
 
 

@@ -16,9 +16,9 @@ from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.solvers.moments.convex_matching import (
     MatchingCertificate,
     matching_components,
+    solve_by_modeling,
     solve_by_splitting,
 )
-from fairpca.solvers.moments.convex_matching_sdp import solve_by_modelling
 from fairpca.solvers.moments.covariance_matching import covariance_differences
 from fairpca.solvers.moments.matching_program import MatchingProgram, ProgramResult
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
@@ -59,7 +59,7 @@ class ConvexMatchingPCA(ContrastedProjection):
         as possible. "max" is the formula in their paper: the larger of the two counts, φ = ‖Q‖₂.
     solver : {"auto", "sdp"}, default="auto"
         "auto" splits the program into steps that are solved in closed form; "sdp" gives it to the
-        modelling library cvxpy (``pip install "fairpca[convex]"``), for reference: seconds at 60
+        modeling library cvxpy (``pip install "fairpca[convex]"``), for reference: seconds at 60
         columns, more than two minutes at 100.
     max_iter : int, default=10000
         Iterations at most.
@@ -218,7 +218,7 @@ class ConvexMatchingPCA(ContrastedProjection):
 
     def _solve_program(self, program: MatchingProgram) -> ProgramResult:
         if self.solver == "sdp":
-            return solve_by_modelling(program)
+            return solve_by_modeling(program)
         return solve_by_splitting(program, max_iter=int(self.max_iter), tol=float(self.tol))
 
     def _differences(self, seen: SummarizedRows, contrasts: Any) -> Floats:

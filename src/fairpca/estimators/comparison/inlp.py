@@ -11,7 +11,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fairpca.estimators.families.row_erasure import ErasureProblem, RowErasure
 from fairpca.estimators.parameters import is_count
-from fairpca.solvers.erasure.classifiers import Concept, logistic_reader
+from fairpca.solvers.erasure.classifiers import Concept, logistic_classifier
 from fairpca.solvers.erasure.inlp import nullspace_projection
 from fairpca.solvers.result import SolverResult
 
@@ -169,7 +169,7 @@ class INLP(RowErasure):
 
     def _classifier(self, n_features: int, concept: Concept) -> Any:
         if self.classifier == "logistic":
-            return logistic_reader(n_features, concept.n_groups, _PENALTY)
+            return logistic_classifier(n_features, concept.n_groups, _PENALTY)
         if self.classifier == "svm":
             return LinearSVC(C=1.0 / _PENALTY, dual=False, tol=1e-6, max_iter=10_000)
         return clone(self.classifier)

@@ -104,7 +104,7 @@ class RLACE(RowErasure):
     >>> X[:, 0] += 2 * (group == "a")
     >>> rlace = RLACE(2).fit(X, sensitive_features=group)
     >>> rlace.reason_
-    'no linear reader does better than guessing, which proves the optimum'
+    'no linear classifier does better than guessing, which proves the optimum'
     >>> rlace.unfair_subspace_.shape
     (1, 5)
     """

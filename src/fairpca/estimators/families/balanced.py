@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -132,7 +132,7 @@ class BalancedProjection(SummaryProjection):
         """Take the first k components of a larger fit to the same rows, where there was one."""
         if not self._nested:
             return self._components(problem, k)
-        key = repr(sorted((self.get_params() | {"n_components": None}).items()))
+        key = repr([getattr(self, f.name) for f in fields(self) if f.name != "n_components"])
         if key not in known or len(known[key][0]) < k:
             known[key] = self._components(problem, k)
         components, own = known[key]

@@ -26,7 +26,8 @@ from fairpca.solvers.moments.kernel_means import (
     landmark_components,
     landmark_features,
 )
-from fairpca.summaries.base import Floats, split_into_cells
+from fairpca.summaries.base import Floats
+from fairpca.summaries.cells import split_into_cells
 from fairpca.summaries.contrasts import Contrast, contrasts_of_rows
 from fairpca.summaries.moments import GroupMoments
 

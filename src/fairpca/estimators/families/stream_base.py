@@ -235,9 +235,9 @@ class StreamEstimator(StreamParameters):
         own = {
             "unfair_subspace_": unfair.astype(dtype),
             "constraint_violation_": found.constraint_violation,
-            **stream.own_facts(summary),
+            **stream.own_facts(summary, dtype),
         }
-        mean = stream.mean(summary)
+        mean = summary.origin + summary.mean(summary.everything)
         self._store_projection(result.components, mean, variances, total, dtype.type)
         self.__dict__.update(own)
         self._store_facts(facts)

@@ -17,7 +17,8 @@ import sklearn
 
 from fairpca.data.files.checkpoint import CheckpointError, CheckpointFile
 from fairpca.data.files.digest import RowsDigest
-from fairpca.data.files.row_blocks import RowSource, prefetched
+from fairpca.data.files.row_blocks import prefetched
+from fairpca.data.files.row_source import RowSource
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.transaction import all_or_nothing
 from fairpca.estimators.base import CheckedRows
@@ -129,52 +130,81 @@ def fit_stream(
     if place is None:
         estimator._reset()
         place = _Place()
-    started = saved = time.monotonic()
-    waiting, rows_before = 0.0, place.all_rows
+    report = _Report(estimator, source, place)
+    saved = time.monotonic()
     while (
         not place.number
         or place.block
         or (source.rereadable and estimator._reads_again(place.number, place.passes))
     ):
         digest = None if keeper is None else RowsDigest()
-        blocks = _checked(estimator, source, replace(place), sklearn.get_config(), digest)
-        for (rows, read), waited in _timed(prefetched(blocks, prefetch) if prefetch else blocks):
-            waiting += waited
-            if rows is not None:
-                _take(estimator, rows, source, place)
-            place.block, place.digest = place.block + 1, read
-            now = time.monotonic()
+        for waited in _take_blocks(estimator, source, place, digest, prefetch):
             if progress is not None:
-                total = None if source.n_rows is None else source.n_rows * place.passes
-                if total is not None and source.rereadable and estimator.solver_ == "power":
-                    total += source.n_rows or 0  # the pass that measures
-                progress(
-                    StreamProgress(
-                        place.all_rows - rows_before,
-                        None if total is None else total - rows_before,
-                        now - started,
-                        waiting,
-                        estimator.progress(),
-                    )
-                )
-            if keeper is not None and now - saved >= every:
+                progress(report.after_block(waited))
+            if keeper is not None and time.monotonic() - saved >= every:
                 _save(estimator, source, keeper, place)
                 saved = time.monotonic()
-        if place.number == 0:
-            if not place.rows:
-                raise ValueError(f"{source.name} has no rows.")
-            counted = int(estimator.summary().counts.sum())  # rows of weight 0 do not count
-            place.passes = estimator._passes(counted) if source.rereadable else 1
-            place.whole = place.digest
-        elif digest is not None:
-            _check_read(digest, place.whole, f"{source.name} has changed between two passes")
-        place.number, place.block, place.rows, place.digest = place.number + 1, 0, 0, {}
+        _end_pass(estimator, source, place, digest)
     n_rows, label = estimator.n_samples_seen_, estimator._stratum
     estimator._check_labels(estimator._levels_seen(), n_rows, label=label)
     estimator._finish()
     if keeper is not None:
         keeper.remove()
     return estimator
+
+
+class _Report:
+    """What a user is told after each block, counted from where this run began."""
+
+    def __init__(self, estimator: StreamEstimator, source: RowSource, place: _Place) -> None:
+        self.estimator, self.source, self.place = estimator, source, place
+        self.rows_before, self.waiting = place.all_rows, 0.0
+        self.started = time.monotonic()
+
+    def after_block(self, waited: float) -> StreamProgress:
+        self.waiting += waited
+        total, one_pass = None, self.source.n_rows
+        if one_pass is not None:
+            measured = self.source.rereadable and self.estimator._stream.is_measured
+            total = one_pass * (self.place.passes + measured) - self.rows_before
+        return StreamProgress(
+            self.place.all_rows - self.rows_before,
+            total,
+            time.monotonic() - self.started,
+            self.waiting,
+            self.estimator.progress(),
+        )
+
+
+def _take_blocks(
+    estimator: StreamEstimator,
+    source: RowSource,
+    place: _Place,
+    digest: RowsDigest | None,
+    prefetch: int,
+) -> Iterator[float]:
+    """Take the blocks of a pass that are still to come; yield the seconds waited for each."""
+    blocks = _checked(estimator, source, replace(place), sklearn.get_config(), digest)
+    for (rows, read), waited in _timed(prefetched(blocks, prefetch) if prefetch else blocks):
+        if rows is not None:
+            _take(estimator, rows, source, place)
+        place.block, place.digest = place.block + 1, read
+        yield waited
+
+
+def _end_pass(
+    estimator: StreamEstimator, source: RowSource, place: _Place, digest: RowsDigest | None
+) -> None:
+    """Go on to the next pass, once the rows of this one are known to be those of the first."""
+    if place.number == 0:
+        if not place.rows:
+            raise ValueError(f"{source.name} has no rows.")
+        counted = int(estimator.summary().counts.sum())  # rows of weight 0 do not count
+        place.passes = estimator._passes(counted) if source.rereadable else 1
+        place.whole = place.digest
+    elif digest is not None:
+        _check_read(digest, place.whole, f"{source.name} has changed between two passes")
+    place.number, place.block, place.rows, place.digest = place.number + 1, 0, 0, {}
 
 
 def _timed(blocks: Iterator[_Block]) -> Iterator[tuple[_Block, float]]:

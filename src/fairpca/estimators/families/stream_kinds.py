@@ -141,6 +141,11 @@ class Stream(Protocol):
         """Whether the rows that come are new ones."""
         return True
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether `measures` may ask for a further pass."""
+        return False
+
     def copy(self) -> Self:
         """Return a stream that goes on from here; rows that it takes do not change this one."""
 
@@ -200,12 +205,7 @@ class Stream(Protocol):
     def current(self) -> GroupSummary:
         """Return the summary of all rows so far."""
 
-    def mean(self, summary: GroupSummary) -> Floats:
-        """Return what is subtracted from rows, shape (n_features,)."""
-        mean: Floats = summary.origin + summary.mean(summary.everything)
-        return mean
-
-    def own_facts(self, summary: GroupSummary) -> dict[str, Any]:
+    def own_facts(self, summary: GroupSummary, dtype: Any) -> dict[str, Any]:
         """Return fitted attributes that only this kind has."""
         return {}
 
@@ -238,7 +238,7 @@ class MomentStream(SummaryStream, Stream):
             chunk = min(chunk, max(4 * self.summary.least_rows, n_rows // 10))
         return chunk
 
-    def own_facts(self, summary: GroupSummary) -> dict[str, Any]:
+    def own_facts(self, summary: GroupSummary, dtype: Any) -> dict[str, Any]:
         """See `Stream`."""
         return {"sketch_error_": summary.spectral_error()}
 

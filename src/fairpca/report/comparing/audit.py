@@ -1,6 +1,6 @@
-"""A model that is fitted already, on a table: the measures of a comparison, beside plain PCA.
+"""A model that is fitted already, on a table: plain PCA is fitted on a random part of the rows.
 
-Plain PCA is fitted on a random part of the rows, both are measured on the others.
+Both are measured on the others, as in a comparison.
 """
 
 from __future__ import annotations
@@ -37,32 +37,11 @@ def audit(
     progress: Progress | None = None,
     words: Callable[[Any], str] = str,
 ) -> Comparison:
-    """Judge a fitted model on a table.
+    """Measure a fitted model, beside plain PCA of as many components, on a table.
 
-    Parameters
-    ----------
-    model : Model
-        The estimator, with the encoder that feeds it.
-    table : pyarrow.Table
-        Holds the columns that the encoder takes.
-    parts : TableParts
-        The same rows' groups and labels.
-    settings : Settings, optional
-        How to measure; the number of components and the criterion are the model's, and so is the
-        positive label where none is given.
-    name, title : str
-        What to call the model, and the table.
-    remarks : sequence of str
-        Notes on how the table was read.
-    progress : callable, optional
-        Told the share that is done and what comes next.
-    words : callable
-        Writes a warning as those who read the result would set what it advises.
-
-    Returns
-    -------
-    Comparison
-        Plain PCA of as many components, then the model.
+    The table holds the columns that the model's encoder takes; `parts` are the same rows' groups
+    and labels. The number of components and the criterion are the model's, not those of the
+    settings, and so is the positive label where none is given. The rest is as of `compare_parts`.
 
     Raises
     ------

@@ -33,21 +33,12 @@ ROWS = ("held-out", "training")
 
 @dataclass(frozen=True, eq=False)
 class RankCurves:
-    """One method with ever more components.
+    """One method with 1, 2, … components.
 
-    Parameters
-    ----------
-    name : str
-        The method.
-    groups : tuple of str
-        Whose losses they are.
-    losses : mapping of (str, str) to ndarray of shape (n_ranks, n_groups)
-        By loss and rows: per cent of the variance of the group's rows. NaN where there was no fit.
-    gaps : ndarray of shape (n_ranks,)
-        Duality gap of each fit (of component r, where a fit goes on from the shorter one) as a
-        share of the largest loss; empty for methods without.
-    problem : str
-        Why the curve ends early; empty where it does not.
+    Losses, of shape (n_ranks, n_groups) by loss and rows, are in per cent of the variance of the
+    group's rows, NaN where there was no fit. Gaps, of shape (n_ranks,) or empty for methods
+    without, are the duality gap of each fit (of component r, where a fit goes on from the shorter
+    one) as a share of the largest loss. `problem` says why the curve ends early.
     """
 
     name: str

@@ -80,6 +80,7 @@ def compare(
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> group = np.repeat(["a", "b"], 100)
     >>> people = {"x": rng.normal(size=200) + (group == "a"), "y": rng.normal(size=200),

@@ -17,7 +17,6 @@ from fairpca.data.sampling import balanced_sample, compared_sample
 from fairpca.data.warn import warn_caller
 from fairpca.methods.catalog import PLAIN
 from fairpca.methods.entry import Candidate, Facts, Method
-from fairpca.methods.fitted import describe_proof
 from fairpca.metrics import (
     DownstreamResult,
     attribute_leakage,
@@ -28,6 +27,12 @@ from fairpca.metrics import (
     mmd_permutation_test,
 )
 from fairpca.report.comparing.by_rank import RankCurves, prefixes, rank_curves
+from fairpca.report.comparing.fitted_map import (
+    communalities,
+    orthonormal,
+    share_of_coordinates,
+    unproved,
+)
 from fairpca.report.comparing.result import MethodResult, Settings
 from fairpca.report.comparing.splits import Split
 from fairpca.report.comparing.timed_fit import Fitted, timed_fit
@@ -108,13 +113,13 @@ class Evaluation:
             if method is PLAIN:
                 raise ValueError(fitted.problem)
             return replace(result, problem=fitted.problem)
-        remark = " ".join([*fitted.warnings, *_unproved(fitted.model)])
+        remark = " ".join([*fitted.warnings, *unproved(fitted.model)])
         result = replace(result, seconds=fitted.seconds, remark=remark)
         return self._measured_on_features(result, fitted.model, fitted.projections)
 
     def measure_fitted(self, result: MethodResult, model: Any) -> MethodResult:
         """Measure a model that is fitted already; `result` holds what else is known of it."""
-        remark = " ".join([result.remark, *_unproved(model)]).strip()
+        remark = " ".join([result.remark, *unproved(model)]).strip()
         projections = tuple(model.transform(X) for X in self._transformed)
         return self._measured_on_features(replace(result, remark=remark), model, projections)
 
@@ -212,8 +217,8 @@ class Evaluation:
             n_removed=len(removed),
             n_components=Z.shape[1],
         )
-        if not _orthonormal(components, X.shape[1]):
-            share, remark = _share_of_coordinates(components, Z, X)
+        if not orthonormal(components, X.shape[1]):
+            share, remark = share_of_coordinates(components, Z, X)
             remark = f"{result.remark} {remark}".strip()
             result = replace(result, variance_ratio=share, remark=remark)
             found = self._measured_on_components(result, Z, learned)
@@ -231,7 +236,7 @@ class Evaluation:
             reconstruction=lost,
             blank=tuple(blank),
             components=components,
-            communalities=_communalities(Z, components, X),
+            communalities=communalities(Z, components, X),
         )
         if variance <= NO_VARIANCE:
             return replace(result, variance_ratio=0.0, remark=self._why_empty(result))
@@ -339,45 +344,3 @@ def _measure(blank: list[str], what: str, measure: Callable[[], T]) -> T | None:
     except ValueError as error:
         blank.append(f"{what}: {error}")
         return None
-
-
-def _unproved(model: Any) -> list[str]:
-    """Say that the optimum is not proved; nothing where it is, or where there is none to prove."""
-    proof = describe_proof(model)
-    return [f"Optimum {proof}."] if proof is not None and proof.startswith("not") else []
-
-
-def _share_of_coordinates(
-    components: NDArray[Any], Z: NDArray[Any], X: NDArray[Any]
-) -> tuple[float, str]:
-    """Return the variance of an oblique map's coordinates as a share, and what to know of it."""
-    if components.ndim != 2 or components.shape[1] != X.shape[1]:
-        return float("nan"), (
-            "Its map is not linear: its scale is its own, and neither a share of the variance nor "
-            "MMD² can be compared."
-        )
-    total = float(np.sum(np.var(X, axis=0)))
-    share = float(np.sum(np.var(Z, axis=0))) / total if total > 0 else 0.0
-    return share, "An oblique map: %variance is that of its coordinates, and no loss is shown."
-
-
-def _orthonormal(components: NDArray[Any], n_features: int) -> bool:
-    """Whether a method's components are orthonormal directions of the features."""
-    if components.ndim != 2 or components.shape[1] != n_features:
-        return False
-    return bool(np.allclose(components @ components.T, np.eye(len(components)), atol=1e-6))
-
-
-def _communalities(Z: NDArray[Any], components: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
-    r"""Return the share of each feature's variance that orthonormal components v reproduce.
-
-    .. math:: 1 - \frac{\mathrm{Var}(x_j - \sum_k z_k v_{kj})}{\mathrm{Var}(x_j)}
-
-    NaN for a feature that does not vary; negative where what the components reproduce is further
-    from the feature than its mean, as may be where they are not principal axes.
-    """
-    left = np.var(X - Z @ components, axis=0)
-    total = np.var(X, axis=0)
-    shares: NDArray[Any] = np.full(len(total), np.nan)
-    np.divide(left, total, out=shares, where=total > 0)
-    return 1.0 - shares

@@ -97,23 +97,9 @@ class Settings:
 class ChosenSetting:
     """How a method's setting was chosen, from cross-validation of training rows.
 
-    Parameters
-    ----------
-    label : str
-        The setting.
-    n_tried : int
-        Settings to choose from.
-    n_folds : int
-    kept : float
-        Mean share of held-out variance.
-    unfairness, standard_error : float
-        Mean over folds of what the target limits, and its standard error.
-    n_measured : int
-        Folds in which it was defined.
-    met : bool
-        Whether the target is met; if not, this is the nearest setting.
-    problem : str
-        Why no setting could be judged.
+    It keeps a share of the variance, and the target limits its unfairness: both are means over the
+    folds in which they were defined. If the target is not met this is the nearest setting;
+    `problem` says why none could be measured.
     """
 
     label: str
@@ -276,7 +262,7 @@ class Comparison:
     curves : tuple of RankCurves
         Losses and gaps by number of components, of plain PCA and the balanced methods.
     audited : str
-        The name of the fitted model that is judged; empty where methods are compared.
+        The name of the fitted model that is measured; empty where methods are compared.
     """
 
     title: str

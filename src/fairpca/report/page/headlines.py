@@ -51,25 +51,25 @@ def _blanks(comparison: Comparison) -> list[str]:
 def choice_lines(comparison: Comparison) -> list[str]:
     """Say of each method which setting was chosen, and whether it meets the target."""
     target = comparison.settings.target
-    judged = [(m, m.chosen) for m in comparison.methods if m.chosen is not None]
-    if target is None or not judged:
+    chosen_for = [(m, m.chosen) for m in comparison.methods if m.chosen is not None]
+    if target is None or not chosen_for:
         return []
     goal = f"{target.name} <= {target.limit:g}"
     lines = [
         f"Target {goal}: of each method the setting that keeps most variance with a mean plus one "
-        f"standard error within the limit, by {judged[0][1].n_folds}-fold cross-validation of "
+        f"standard error within the limit, by {chosen_for[0][1].n_folds}-fold cross-validation of "
         "training rows."
     ]
-    lines += [f"  {method.method}: {_judgement(chosen)}" for method, chosen in judged]
-    met = [(chosen.kept, method) for method, chosen in judged if chosen.met]
+    lines += [f"  {method.method}: {_outcome(chosen)}" for method, chosen in chosen_for]
+    met = [(chosen.kept, method) for method, chosen in chosen_for if chosen.met]
     if met:
         kept, best = max(met, key=lambda pair: pair[0])
         lines.append(
             f"Most variance at the target: {best.name} ({best.method}), {100 * kept:.1f} % by "
             "cross-validation."
         )
-    elif any(chosen.problem for _, chosen in judged):
-        lines.append(f"No method is known to meet {goal}; of some it could not be judged.")
+    elif any(chosen.problem for _, chosen in chosen_for):
+        lines.append(f"No method is known to meet {goal}; of some it could not be measured.")
     else:
         lines.append(f"No method meets {goal}: every row of the table is less fair than asked for.")
     if target.name == "mmd_squared":
@@ -80,9 +80,9 @@ def choice_lines(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _judgement(chosen: ChosenSetting) -> str:
+def _outcome(chosen: ChosenSetting) -> str:
     if chosen.problem:
-        return f"could not be judged: {chosen.problem}"
+        return f"could not be measured: {chosen.problem}"
     part = f" in {chosen.n_measured} of {chosen.n_folds} folds"
     nearest = "; the nearest is shown" if chosen.n_tried > 1 else ""
     of = f"of {chosen.n_tried} settings" if chosen.n_tried > 1 else "the only setting"

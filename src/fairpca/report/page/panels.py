@@ -103,7 +103,7 @@ def _frontier(comparison: Comparison) -> Panel:
         + further,
         [Plot("Marks of methods by two measures that are chosen above it.", figure)],
         sheets.method_sheet(comparison, "All measures of all settings", comparison.methods),
-        {c.key: Choice(c.axis or c.heading, c.better) for c in columns},
+        {c.key: Choice(c.axis, c.better) for c in columns},
         {"x": "mmd_squared", "y": "variance_percent"},
         best=True,
         spread=several,

@@ -16,6 +16,7 @@ from fairpca.summaries.base import Floats
 __all__ = ["nash_basis"]
 
 MAX_STEPS = 200
+"""Steps of an ascent at most."""
 
 
 def nash_basis(grams: Floats, k: int, plain: Floats) -> Balance:

@@ -20,6 +20,7 @@ __all__ = ["polish", "refine", "simplex_quadratic"]
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_STEPS = 60
+"""Descent steps at most."""
 MAX_SINGULAR = 600
 """Most unknowns of a Newton system that cannot be eliminated."""
 
@@ -54,7 +55,7 @@ def polish(H: Floats, basis: Floats, multipliers: Floats) -> tuple[Floats, Float
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """A basis, its multipliers, and the groups' losses."""
+    """A basis, its multipliers ν, and the groups' losses."""
 
     basis: Floats
     multipliers: Floats

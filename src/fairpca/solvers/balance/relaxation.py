@@ -22,6 +22,7 @@ T_FIRST, T_LAST, GROWTH = 1e1, 4e9, 25.0
 T_START, T_COARSE = 6250.0, 2e5
 """First sharpness from a good start, and last one of a coarse solution."""
 MAX_NEWTON = 25
+"""Newton steps at most for each sharpness."""
 CENTERED = 0.03
 """Newton decrement below which a point counts as on the path."""
 
@@ -79,7 +80,7 @@ def relax(
 
 
 class _Path:
-    """The way from soft to sharp, and the best that was met on it."""
+    """The path of minimizers for a growing sharpness t, and the best bound met on it."""
 
     def __init__(self, H: Floats, k: int, weights: Floats, t: float, *, logarithmic: bool) -> None:
         self.H, self.k, self.weights, self.logarithmic = H, k, weights, logarithmic

@@ -31,6 +31,7 @@ eigenvectors just found then squares the remaining error."""
 CONFIRMED = 1e-13
 """Slack of a bound confirmed without an eigen-decomposition, relative to the matrices."""
 MAX_ROUNDS = 60
+"""Times the subspace may grow; two or three suffice."""
 
 
 @dataclass(frozen=True, eq=False)

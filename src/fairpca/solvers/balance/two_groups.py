@@ -22,6 +22,7 @@ __all__ = ["balance_two", "solve_two"]
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_EVALUATIONS = 200
+"""Eigen-decompositions at most; about ten suffice."""
 FIRST_TOL = 1e-4
 """Imbalance that is good enough on the first of several subspaces."""
 
@@ -85,7 +86,7 @@ class _Point:
 
 @dataclass
 class _Pencil:
-    """C(x) and what is read off it; counts the eigen-decompositions."""
+    """The matrices C(x), their eigenvectors, and a count of the eigen-decompositions."""
 
     H: Floats
     scales: tuple[float, float]

@@ -1,1 +1,4 @@
-"""Erasure."""
+"""Erasure by training classifiers on the rows: INLP and RLACE.
+
+May import `solvers.numerics` and summaries.
+"""

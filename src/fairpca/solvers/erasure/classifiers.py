@@ -1,4 +1,4 @@
-"""Linear readers: classifiers that try to tell groups apart, and what they are asked to tell.
+"""Linear classifiers: classifiers that try to tell groups apart, and what they are asked to tell.
 
 All groups of a comparison weigh equally, whatever their sizes, so that chance is 1/L of L groups.
 """
@@ -16,9 +16,10 @@ from sklearn.linear_model import LogisticRegression
 
 from fairpca.summaries.base import Floats
 
-__all__ = ["Concept", "balanced_accuracy", "fit_quietly", "logistic_reader"]
+__all__ = ["Concept", "balanced_accuracy", "fit_quietly", "logistic_classifier"]
 
 _NEWTON_UP_TO = 300
+"""Coefficients up to which Newton's method is used: its time grows as their cube."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class Concept:
 
     @property
     def n_groups(self) -> int:
-        """L."""
+        """Number of groups, L."""
         return int(self.codes.max()) + 1
 
     @property
@@ -58,7 +59,7 @@ class Concept:
         return residuals[:, 1:] if self.n_groups == 2 else residuals
 
 
-def logistic_reader(n_features: int, n_groups: int, penalty: float) -> LogisticRegression:
+def logistic_classifier(n_features: int, n_groups: int, penalty: float) -> LogisticRegression:
     """Return logistic regression: mean loss (shares sum to 1) + penalty/2 · ‖coefficients‖²."""
     newton = n_features * (n_groups if n_groups > 2 else 1) <= _NEWTON_UP_TO
     return LogisticRegression(
@@ -75,8 +76,8 @@ def balanced_accuracy(concept: Concept, predicted: NDArray[Any]) -> float:
     return float(concept.shares @ (predicted == concept.codes))
 
 
-def fit_quietly(reader: Any, features: Floats, concept: Concept, scale: float = 1.0) -> Any:
-    """Fit a classifier to a concept; that it ran out of steps does no harm here."""
+def fit_quietly(classifier: Any, features: Floats, concept: Concept, scale: float = 1.0) -> Any:
+    """Fit a classifier to a concept, without a warning where it runs out of steps."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return reader.fit(features, concept.codes, sample_weight=scale * concept.shares)
+        return classifier.fit(features, concept.codes, sample_weight=scale * concept.shares)

@@ -38,7 +38,7 @@ class NullspaceCertificate:
 def nullspace_projection(
     X: Floats,
     concepts: Sequence[Concept],
-    make_reader: Callable[[Concept], Any],
+    make_classifier: Callable[[Concept], Any],
     *,
     spread: Floats,
     n_iterations: int,
@@ -48,11 +48,11 @@ def nullspace_projection(
     """Return the directions that classifiers of the groups use, one after another.
 
     `concepts` are what the classifiers tell apart; those above chance by more than `tol` are
-    removed together, in at most `n_iterations` steps. `make_reader` returns an unfitted classifier
-    for a concept; fitted, it has ``coef_``. X holds centered rows, shape (n, d); its columns are
-    divided by `spread` for the classifiers, whose sample weights sum to `weight`. The objective is
-    the largest excess over chance of the last classifiers, on the rows they were trained on;
-    `n_iter` counts removals.
+    removed together, in at most `n_iterations` steps. `make_classifier` returns an unfitted
+    classifier for a concept; fitted, it has ``coef_``. X holds centered rows, shape (n, d); its
+    columns are divided by `spread` for the classifiers, whose sample weights sum to `weight`. The
+    objective is the largest excess over chance of the last classifiers, on the rows they were
+    trained on; `n_iter` counts removals.
     """
     scale = np.where(spread > 0, spread, np.inf)  # constant columns have nothing to be read
     removed = np.zeros((0, X.shape[1]))
@@ -67,10 +67,10 @@ def nullspace_projection(
         found, scores = [], []
         for concept in concepts:
             rows = features[concept.rows]
-            reader = fit_quietly(make_reader(concept), rows, concept, weight)
-            scores.append(balanced_accuracy(concept, reader.predict(rows)))
+            classifier = fit_quietly(make_classifier(concept), rows, concept, weight)
+            scores.append(balanced_accuracy(concept, classifier.predict(rows)))
             if scores[-1] > concept.chance + tol:
-                found.append(np.atleast_2d(reader.coef_))
+                found.append(np.atleast_2d(classifier.coef_))
         history.append(scores)
         excess = max(score - c.chance for score, c in zip(scores, concepts, strict=True))
         if not found:

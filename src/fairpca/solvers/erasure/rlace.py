@@ -1,7 +1,7 @@
-"""Relaxed linear adversarial concept erasure (RLACE): remove what harms a linear reader most.
+"""Relaxed linear adversarial concept erasure (RLACE): remove what harms a linear classifier most.
 
-max over projections R of rank m of g(R) = min over θ of the logistic loss of reading the groups off
-(I − R)x, plus λ/2 ‖θ‖². The projections are relaxed to the Fantope {R : 0 ⪯ R ⪯ I, tr R = m}
+max over projections R of rank m of g(R) = min over θ of λ/2 ‖θ‖² plus the logistic loss of telling
+the groups apart by (I − R)x. The projections are relaxed to the Fantope {R : 0 ⪯ R ⪯ I, tr R = m}
 (Ravfogel et al. 2022, Eq. 9), with features (I − R)^{1/2} x, which at projections is the same game.
 The dual of the inner problem then shows g to be convex in R, with the gradient VVᵀ/(2λ),
 V = Xᵀ(weights · (indicator − probability)): a projected gradient step of any length raises g, and
@@ -25,7 +25,7 @@ from fairpca.solvers.erasure.classifiers import (
     Concept,
     balanced_accuracy,
     fit_quietly,
-    logistic_reader,
+    logistic_classifier,
 )
 from fairpca.solvers.numerics.fantope import nearest_fantope_point
 from fairpca.solvers.numerics.quasi_newton import minimize_on_stiefel
@@ -34,10 +34,13 @@ from fairpca.summaries.base import Floats
 
 __all__ = ["AdversarialCertificate", "adversarial_erasure"]
 
-_FIRST_PENALTY = 1.0
-_PENALTY_FACTOR = 0.1
+_FIRST_PENALTY, _PENALTY_FACTOR = 1.0, 0.1
+"""Penalty λ at which the relaxed game is solved, and the ratio of each penalty to the one before;
+larger ratios take more stages."""
 _STEP_GROWTH = 4.0
+"""Ratio of each gradient step of the relaxed game to the one before."""
 _PROVED = 1e-9
+"""Gap to the loss of guessing, relative to it, that counts as none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,40 +55,40 @@ class AdversarialCertificate:
 
 @dataclass(eq=False)
 class _Game:
-    """The game, what was played of it, and the readers, which start where they last were."""
+    """The game, its evaluations so far, and the classifiers; each fit starts at the last one."""
 
     X: Floats
     concepts: Sequence[Concept]
     penalty: float
-    readers: list[LogisticRegression] = field(default_factory=list)
+    classifiers: list[LogisticRegression] = field(default_factory=list)
     history: list[tuple[float, float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.readers = [
-            logistic_reader(self.X.shape[1], c.n_groups, self.penalty) for c in self.concepts
+        self.classifiers = [
+            logistic_classifier(self.X.shape[1], c.n_groups, self.penalty) for c in self.concepts
         ]
 
     @property
     def guessing(self) -> float:
-        """Loss of guessing all groups alike: no game is worth more."""
+        """Loss of guessing all groups alike, which g cannot exceed."""
         return float(sum(np.log(c.n_groups) for c in self.concepts))
 
     def with_penalty(self, penalty: float) -> None:
-        """Go on with another λ."""
+        """Change λ."""
         self.penalty = penalty
-        for reader in self.readers:
-            reader.set_params(C=1.0 / penalty)
+        for classifier in self.classifiers:
+            classifier.set_params(C=1.0 / penalty)
 
     def play(self, shares: Floats, vectors: Floats) -> tuple[float, Floats]:
         """Return g and its gradient VVᵀ/(2λ) at R = vectors · diag(shares) · vectorsᵀ."""
         features = self._features(shares, vectors)
         value, V = 0.0, []
-        for concept, reader in zip(self.concepts, self.readers, strict=True):
-            fit_quietly(reader, features[concept.rows], concept)
-            probabilities = reader.predict_proba(features[concept.rows])
+        for concept, classifier in zip(self.concepts, self.classifiers, strict=True):
+            fit_quietly(classifier, features[concept.rows], concept)
+            probabilities = classifier.predict_proba(features[concept.rows])
             chosen = probabilities[np.arange(len(concept.codes)), concept.codes]
             value -= float(concept.shares @ np.log(np.maximum(chosen, 1e-300)))
-            value += 0.5 * self.penalty * float(np.sum(reader.coef_**2))
+            value += 0.5 * self.penalty * float(np.sum(classifier.coef_**2))
             V.append(self.X[concept.rows].T @ concept.residuals(probabilities))
         stacked = np.concatenate(V, axis=1)
         self.history.append((self.penalty, value, float(np.sum(shares * (1 - shares)))))
@@ -97,12 +100,12 @@ class _Game:
         return -value, -2 * gradient @ U
 
     def accuracies(self, U: Floats) -> list[float]:
-        """Return how well the readers do on what the projection leaves."""
+        """Return the balanced accuracies on what the projection leaves."""
         self.loss_at(U)
         features = self._features(np.ones(U.shape[1]), U)
         return [
-            balanced_accuracy(concept, reader.predict(features[concept.rows]))
-            for concept, reader in zip(self.concepts, self.readers, strict=True)
+            balanced_accuracy(concept, classifier.predict(features[concept.rows]))
+            for concept, classifier in zip(self.concepts, self.classifiers, strict=True)
         ]
 
     def _features(self, shares: Floats, vectors: Floats) -> Floats:
@@ -172,7 +175,7 @@ def _result(
 ) -> SolverResult[AdversarialCertificate]:
     gap = max(game.guessing - value, 0.0)
     if gap <= _PROVED * game.guessing:
-        reason = "no linear reader does better than guessing, which proves the optimum"
+        reason = "no linear classifier does better than guessing, which proves the optimum"
     accuracies = np.array(game.accuracies(U))  # plays once more
     return SolverResult(
         np.ascontiguousarray(U.T),

@@ -20,10 +20,16 @@ import scipy.optimize
 from fairpca.solvers.moments.matching_program import MatchingProgram, ProgramResult
 from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.solvers.numerics.fantope import nearest_fantope_point
+from fairpca.solvers.numerics.modeling import import_cvxpy, solve_program
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["MatchingCertificate", "matching_components", "solve_by_splitting"]
+__all__ = [
+    "MatchingCertificate",
+    "matching_components",
+    "solve_by_modeling",
+    "solve_by_splitting",
+]
 
 RELAXATION = 1.6
 """Over-relaxation of the splitting, in (0, 2)."""
@@ -100,6 +106,45 @@ def solve_by_splitting(program: MatchingProgram, *, max_iter: int, tol: float) -
     met = splitting.bound - splitting.value <= target
     reason = "the duality gap is within tol" if met else f"max_iter={max_iter} was reached"
     return ProgramResult(splitting.best, splitting.value, splitting.bound, iteration, reason)
+
+
+def solve_by_modeling(program: MatchingProgram) -> ProgramResult:
+    """Solve the program with cvxpy, for reference on small data.
+
+    Every ‖A^{1/2}P‖₂² ≤ t is written as [[tI, P A^{1/2}], [A^{1/2}P, I]] ⪰ 0 (Olfat & Aswani 2019;
+    Lee et al. 2022, Eq. (14)). What comes back is made feasible, and judged by the duality gap of
+    its own multipliers.
+    """
+    cp = import_cvxpy()
+    p, scale = len(program.objective), program.scale
+    roots, joint, _ = program.roots()
+    P = cp.Variable((p, p), symmetric=True)
+    bounds = [cp.Variable() for _ in joint]
+    shared = {i: t for group, t in zip(joint, bounds, strict=True) for i in group}
+    blocks = [
+        cp.bmat([[shared[i] * np.eye(p), P @ R], [R @ P, np.eye(p)]]) for i, R in enumerate(roots)
+    ]
+    inequalities = [block >> 0 for block in blocks]
+    half_spaces = [f @ P @ f <= program.delta**2 for f in program.means]
+    constraints = [P >> 0, np.eye(p) - P >> 0, cp.trace(P) == program.k]
+    objective = cp.trace(program.objective @ P) - program.mu * sum(bounds)
+    problem = cp.Problem(
+        cp.Maximize(objective / scale), [*constraints, *inequalities, *half_spaces]
+    )
+    status = solve_program(problem, P)
+    multipliers = [-2 * scale * np.asarray(c.dual_value)[p:, :p] for c in inequalities]
+    nuclear = [sum(float(np.linalg.norm(multipliers[i], "nuc")) for i in group) for group in joint]
+    nu = np.array([max(float(np.squeeze(c.dual_value)), 0.0) for c in half_spaces]) * scale
+    feasible = program.made_feasible(
+        nearest_fantope_point(np.asarray(P.value), program.k), program.fair_projection()
+    )
+    return ProgramResult(
+        feasible,
+        program.value(feasible, roots, joint),
+        program.bound(roots, multipliers, nuclear, nu),
+        0,
+        f"the solver says {status}",
+    )
 
 
 class _Splitting:

@@ -1,9 +1,9 @@
 """Least-squares concept erasure (LEACE) and the principal axes of what is left.
 
-Among all affine maps r for which no linear reader of r(x) can tell the groups apart (their means
-coincide), r(x) = x − Uᵀ F (x − μ) moves the rows least: minimal E‖r(x) − x‖² in every norm at once.
-The rows of U span the groups' mean differences, F = (U Σ⁺ Uᵀ)⁻¹ U Σ⁺ (Belrose et al. 2023, Theorem
-4.2, whose x − W⁺(WΣ_xz)(WΣ_xz)⁺W(x − μ), W = (Σ^{1/2})⁺, is the same map). With F = U the
+Among all affine maps r for which no linear classifier of r(x) can tell the groups apart (their
+means coincide), r(x) = x − Uᵀ F (x − μ) moves the rows least: minimal E‖r(x) − x‖² in every norm at
+once. The rows of U span the groups' mean differences, F = (U Σ⁺ Uᵀ)⁻¹ U Σ⁺ (Belrose et al. 2023,
+Theorem 4.2, whose x − W⁺(WΣ_xz)(WΣ_xz)⁺W(x − μ), W = (Σ^{1/2})⁺, is the same map). With F = U the
 projection is the orthogonal one, which moves them further.
 """
 
@@ -25,6 +25,7 @@ from fairpca.summaries.coordinates import EigenMethod
 __all__ = ["ErasureCertificate", "erased_components", "least_squares_readers"]
 
 _WELL_POSED = 1e8
+"""Condition number below which F may be confined to the span of the data."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Cholesky factors by LAPACK without SciPy's wrappers, which cost more than a small factor.
 
-Whole fits of `MultigroupPCA` take 10 to 25 % longer with the ordinary functions, for the checks and
-the copies they make: see benchmarks/lapack_calls.py.
+Whole fits of `MultigroupPCA` take about a tenth longer with the ordinary functions, for the checks
+and the copies they make: see benchmarks/lapack_calls.py.
 """
 
 from __future__ import annotations

@@ -46,7 +46,10 @@ class Constrained:
     def of(
         cls, covariance: SymmetricForm, removed: Floats, strength: float, *, by_column: bool
     ) -> Constrained:
-        """Look at the diagonal; with `by_column` false, all coordinates are as doubtful."""
+        """Read spread and trace off the diagonal.
+
+        With `by_column` false all coordinates get the same spread, as rotated columns do.
+        """
         image = covariance.matmat(removed.T) if len(removed) else removed.T
         diagonal = covariance.diagonal()
         left = diagonal - 2 * strength * np.einsum("rj,jr->j", removed, image)

@@ -23,7 +23,9 @@ Difference = Literal["second_moment", "covariance"]
 
 _EPS = 4 * float(np.finfo(np.float64).eps)
 _RANK_TOLERANCE = 1e-12
+"""Share of the numbers subtracted below which a difference is rounding, at least."""
 _IN_SPAN = 1e-10
+"""Entry of a unit vector that counts as none beside the span of others."""
 
 
 def span_of_directions(

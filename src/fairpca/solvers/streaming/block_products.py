@@ -19,8 +19,9 @@ from sklearn.utils._array_api import _max_precision_float_dtype
 
 from fairpca.data.array_library import library_of
 from fairpca.data.matrix import explain_nonfinite
-from fairpca.summaries.base import Cells, Floats, GroupSummary, held_bytes
+from fairpca.summaries.base import Floats, GroupSummary, held_bytes
 from fairpca.summaries.blocks import dense_rows, weighted_sums
+from fairpca.summaries.cells import Cells
 from fairpca.summaries.orthonormal import orthonormalize_in_place
 
 __all__ = ["BlockProducts", "orthonormal_columns", "subtract_span"]
@@ -104,18 +105,10 @@ class BlockProducts:
         side_weights: Floats | None,
         sums: Floats | None = None,
     ) -> None:
-        """Add rows, in place; they are multiplied where they lie.
+        """Add rows, dense, sparse or of another library, in place; V is in Fortran order.
 
-        Parameters
-        ----------
-        X : ndarray, sparse array, or array of another library, of shape (n_rows, n_features)
-            Rows.
-        V : ndarray of shape (n_features, width), Fortran order
-            The same for all rows of a block.
-        side_weights : ndarray of shape (n_sides, n_rows) or None
-            Weight of each row on each side; None for one side and weights of one.
-        sums : ndarray of shape (n_sides, n_features), optional
-            Σ w (x − o) of each side, where they are known.
+        `side_weights`, shape (n_sides, n_rows), is each row's weight on each side; None is one side
+        and weights of one. `sums` is Σ w (x − o) of each side, where it is known.
         """
         if library_of(X) is None:
             self._add_rows(X, V, side_weights, sums)

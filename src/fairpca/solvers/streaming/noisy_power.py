@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs
 
 from fairpca.data.groups import Attribute, Groups
-from fairpca.data.matrix import sum_of_squares
 from fairpca.solvers.numerics.constrained import ConstrainedCertificate, variance_rounding
 from fairpca.solvers.numerics.eigen import off_span, orthonormalize
 from fairpca.solvers.numerics.graded import rank_floor, span_of_directions
@@ -36,15 +35,13 @@ from fairpca.solvers.streaming.power_state import (
     PowerState,
     contrast_key,
 )
-from fairpca.summaries.base import Floats, GroupSummary, repetitions, split_into_cells
+from fairpca.summaries.base import Floats, GroupSummary, repetitions
+from fairpca.summaries.cells import split_into_cells
 from fairpca.summaries.contrasts import one_versus_rest
 from fairpca.summaries.partitions import CellIndex, PartitionedRows
 from fairpca.summaries.sketch import GroupSketch
 
 __all__ = ["ContrastIterate", "NoisyPower", "PowerSettings"]
-
-_NEAR = 100.0
-"""Squared mean, in units of the variance, up to which sums about zero cost no more than a digit."""
 
 
 @dataclass(eq=False)
@@ -52,13 +49,13 @@ class NoisyPower(PowerState):
     """The method and its state between rows; `absorb` takes batches of any size."""
 
     kind = "power"
+    is_measured = True
 
     def __post_init__(self) -> None:
         self.first = GroupSketch.empty(self.n_features, rank=0)
         self.unfair = np.zeros((0, self.n_features))
-        if not (
-            self.attributes and (self.settings.match_mean or any(self.settings.n_unfair.values()))
-        ):
+        compared = self.settings.match_mean or any(self.settings.n_unfair.values())
+        if not (self.attributes and compared):
             self._start_components()
 
     # Take rows
@@ -90,7 +87,7 @@ class NoisyPower(PowerState):
         return taken
 
     def absorb_partitions(self, rows: PartitionedRows, index: Sequence[CellIndex]) -> None:
-        """Take all rows of a cluster in order; blocks end at the very rows they would in memory."""
+        """Take all rows of a cluster in order; blocks end at the same rows as in memory."""
         self._take(ClusterRows(rows, index))
 
     def rows_at_once(self, n_rows: int, *, whole: bool) -> int:
@@ -158,17 +155,10 @@ class NoisyPower(PowerState):
 
     def _in_range(self, rows: BatchRows) -> bool:
         """Whether products of a block of such rows do not overflow the iterates' precision."""
-        n, X = rows.n_rows, rows.all.X
-        if n and self._piece_end(rows, 0) == n:  # its first moments, needed anyway, tell
-            moments = rows.first_moments(0, n)
-            with np.errstate(over="ignore", invalid="ignore"):
-                about_zero = moments.second_moment(moments.everything, -moments.origin)
-                squares = about_zero.trace() * moments.weights.sum()
-        elif n:
-            w = rows.all.sample_weight
-            squares = sum_of_squares(X, self.dtype) * (1.0 if w is None else float(w.max()))
-        else:
+        n = rows.n_rows
+        if n == 0:
             return True
+        squares = rows.squares(self.dtype, one_piece=self._piece_end(rows, 0) == n)
         longest = max(n, self.settings.block_size, self.settings.pca_block_size)
         return bool(squares / n * longest <= float(np.finfo(self.dtype).max) / 4)
 
@@ -225,16 +215,9 @@ class NoisyPower(PowerState):
         """Return first moments and column variances of all rows so far."""
         return self.first
 
-    def mean(self, summary: GroupSummary) -> Floats:
-        """Return what is subtracted from rows, shape (n_features,): zero if assumed so."""
-        if not self.settings.center:
-            return np.zeros(self.n_features)
-        mean: Floats = summary.origin + summary.mean(summary.everything)
-        return mean
-
-    def own_facts(self, summary: GroupSummary) -> dict[str, Any]:
-        """Return fitted attributes that only this kind of stream has."""
-        return {}
+    def own_facts(self, summary: GroupSummary, dtype: Any) -> dict[str, Any]:
+        """Return fitted attributes that only this kind has: a mean that is assumed to be zero."""
+        return {} if self.settings.center else {"mean_": np.zeros(self.n_features, dtype)}
 
     def solve(
         self, parameters: object, summary: GroupSummary
@@ -290,33 +273,10 @@ class NoisyPower(PowerState):
         orthonormal: NDArray[Any] = orthonormal_columns(start.T)[0]
         return orthonormal
 
-    def _origin(self) -> Floats:
-        """Where sums are taken about: see `_near`, unless the mean is assumed to be zero."""
-        return self._near() if self.settings.center else np.zeros(self.n_features)
-
-    def _near(self) -> Floats:
-        """Return a point where the data lie if they lie far from zero, or else zero."""
-        mean = self.first.origin + self.first.mean(self.first.everything)
-        total = self.first.covariance().trace()
-        if mean @ mean <= _NEAR * total:
-            return np.zeros(self.n_features)
-        return self.first.origin.astype(self.dtype).astype(np.float64)
-
-    def _mean(self, cells: NDArray[np.bool_], origin: Floats) -> Floats:
-        """Mean of all rows so far less the origin of sums; zero where it is assumed so."""
-        if not self.settings.center:
-            return np.zeros(self.n_features)
-        return self.first.mean(cells) + (self.first.origin - origin)
-
-    def _true_mean(self, origin: Floats) -> Floats:
-        """Mean of all rows so far less the origin of sums, whatever is assumed of it."""
-        return self.first.mean(self.first.everything) + (self.first.origin - origin)
-
     def _close(self) -> None:
         if self.phase == "unfair_subspace":
             self._step_unfair()
-            steps = [c.steps for c in self.iterates.values()] or [self.n_blocks]
-            if min(steps) >= self.settings.n_unfair_blocks and not self._unseen():
+            if self._steps() >= self.settings.n_unfair_blocks and not self._unseen():
                 self._start_components()
         else:
             self._step_components()

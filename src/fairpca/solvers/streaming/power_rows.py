@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from fairpca.data.checked_rows import RowRules
 from fairpca.data.dask_input import Block
+from fairpca.data.matrix import sum_of_squares
 from fairpca.solvers.streaming.block_products import BlockProducts
-from fairpca.summaries.base import CellId, Cells, Floats, cell_id, held_bytes, split_into_cells
+from fairpca.summaries.base import Floats, held_bytes
+from fairpca.summaries.cells import CellId, Cells, cell_id, split_into_cells
 from fairpca.summaries.partitions import (
     CellIndex,
     PartitionedRows,
@@ -94,6 +96,19 @@ class BatchRows:
                 moments = GroupSketch.empty(piece.X.shape[1], rank=0).add_cells(piece)
             self._piece = (start, stop), piece, moments
         return self._piece[2]
+
+    def squares(self, dtype: Any, *, one_piece: bool) -> float:
+        """Return at least the rows' weighted sum of squares.
+
+        Rows that are taken in one piece show it in their first moments, at no cost.
+        """
+        if not one_piece:
+            w = self.all.sample_weight
+            return sum_of_squares(self.all.X, dtype) * (1.0 if w is None else float(w.max()))
+        moments = self.first_moments(0, self.n_rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            about_zero = moments.second_moment(moments.everything, -moments.origin)
+            return float(about_zero.trace() * moments.weights.sum())
 
     def add_products(
         self, start: int, stop: int, targets: Sequence[Target], *, counting: bool

@@ -13,11 +13,16 @@ from fairpca.data.labels import Label
 from fairpca.solvers.numerics.graded import Difference
 from fairpca.solvers.streaming.block_products import BlockProducts
 from fairpca.solvers.streaming.power_rows import PowerRows
-from fairpca.summaries.base import CellId, Floats, Mask, cell_id
+from fairpca.summaries.base import Floats, Mask
+from fairpca.summaries.cells import CellId, cell_id
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.sketch import GroupSketch
 
 __all__ = ["ContrastIterate", "Phase", "PowerSettings", "PowerState", "contrast_key"]
+
+_NEAR = 100.0
+"""Squared mean, in units of the variance, up to which sums are taken about zero. A larger one
+spares copies of more rows, and costs more than a digit."""
 
 Phase = Literal["unfair_subspace", "components", "ready"]
 ContrastKey = tuple[Any, ...]
@@ -64,55 +69,32 @@ class ContrastIterate:
 class PowerState:
     """State of the method between rows, and what follows from it.
 
-    Parameters
-    ----------
-    settings : PowerSettings
-        What to do.
-    attributes : sequence of str
-        Sensitive attributes; none for plain streaming PCA.
-    stratum, strata
-        See `one_versus_rest`; `strata` None compares within every label seen.
-    dtype : dtype
-        float32 or float64, of the iterates; means and variances are float64.
-    rng : numpy.random.Generator
-        Draws the starts.
-
-    Attributes
-    ----------
-    first : GroupSketch
-        First moments and column variances of all rows so far.
-    phase : {"unfair_subspace", "components", "ready"}
-        What is being estimated. Rows that come after "ready" refine the components further.
-    counting : bool
-        Whether rows are new; False on a further pass over rows that `first` holds already.
-    variances : ndarray of shape (n_components,) or (0,)
-        Along the components, about the mean of all rows; NaN before two blocks of stage 2.
-    axes : ndarray of shape (n_features, n_components) or None
-        The components while a pass over the rows measures them; no block is closed meanwhile.
+    `stratum` and `strata` are as in `one_versus_rest`; `strata` None compares within every label
+    seen. Iterates have the type `dtype`, float32 or float64; means and variances are float64.
     """
 
     settings: PowerSettings
-    attributes: tuple[str, ...]
+    attributes: tuple[str, ...]  # the sensitive ones; none for plain streaming PCA
     n_features: int
     stratum: str | None
     strata: tuple[Any, ...] | None
     dtype: Any
-    rng: np.random.Generator
-    first: GroupSketch = field(init=False)
-    phase: Phase = "unfair_subspace"
-    counting: bool = True
+    rng: np.random.Generator  # draws the starts
+    first: GroupSketch = field(init=False)  # first moments and column variances of all rows so far
+    phase: Phase = "unfair_subspace"  # rows after "ready" refine the components further
+    counting: bool = True  # False on a further pass over rows that `first` holds already
     block_rows: int = 0
-    n_blocks: int = 0
+    n_blocks: int = 0  # of the stage, completed
     iterates: dict[ContrastKey, ContrastIterate] = field(default_factory=dict)
-    unfair: Floats = field(init=False)
-    protected: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    V: NDArray[Any] | None = None
+    unfair: Floats = field(init=False)  # U, rows
+    protected: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # groups that U is made of
+    V: NDArray[Any] | None = None  # the iterate of stage 2, columns
     sums: BlockProducts | None = None
-    core: NDArray[Any] | None = None
-    variances: Floats = field(default_factory=lambda: np.zeros(0))
-    axes: NDArray[Any] | None = None
+    core: NDArray[Any] | None = None  # VᵀΣV of the last block
+    variances: Floats = field(default_factory=lambda: np.zeros(0))  # none before two blocks
+    axes: NDArray[Any] | None = None  # components, while a pass measures them; no block is closed
     measured: BlockProducts | None = None
-    triangle: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 0)))
+    triangle: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 0)))  # R of the last QR
 
     def copy(self) -> Self:
         """Return a state that goes on from here; rows that it takes do not change this one."""
@@ -137,6 +119,30 @@ class PowerState:
             for name, levels in self.protected.items()
         }
         return {name: found for name, found in late.items() if found}
+
+    # Where sums are taken about
+
+    def _origin(self) -> Floats:
+        """Where sums are taken about: see `_near`, unless the mean is assumed to be zero."""
+        return self._near() if self.settings.center else np.zeros(self.n_features)
+
+    def _near(self) -> Floats:
+        """Return a point where the data lie if they lie far from zero, or else zero."""
+        mean = self.first.origin + self.first.mean(self.first.everything)
+        total = self.first.covariance().trace()
+        if mean @ mean <= _NEAR * total:
+            return np.zeros(self.n_features)
+        return self.first.origin.astype(self.dtype).astype(np.float64)
+
+    def _mean(self, cells: Mask, origin: Floats) -> Floats:
+        """Mean of all rows so far less the origin of sums; zero where it is assumed so."""
+        if not self.settings.center:
+            return np.zeros(self.n_features)
+        return self.first.mean(cells) + (self.first.origin - origin)
+
+    def _true_mean(self, origin: Floats) -> Floats:
+        """Mean of all rows so far less the origin of sums, whatever is assumed of it."""
+        return self.first.mean(self.first.everything) + (self.first.origin - origin)
 
     # How far the method has come
 
