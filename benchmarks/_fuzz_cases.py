@@ -16,8 +16,6 @@ from sklearn.base import clone
 import fairpca
 from fairpca import comparison
 
-__all__ = ["Case", "draw"]
-
 Draw = Callable[[np.random.Generator], dict[str, Any]]
 
 

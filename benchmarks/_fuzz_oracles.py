@@ -11,8 +11,6 @@ import numpy as np
 import pandas as pd
 from _fuzz_cases import Case
 
-__all__ = ["faults"]
-
 EXACT_MEANS = {"MomentMatchingPCA", "StreamingMomentMatchingPCA", "LEACE", "CovarianceMatchingPCA"}
 UNLIKE_WHEN_WIDER = {
     "DistributionMatchingPCA",

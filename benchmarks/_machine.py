@@ -19,18 +19,6 @@ import numpy as np
 import sklearn
 from threadpoolctl import threadpool_info
 
-__all__ = [
-    "RESULTS",
-    "SHARED",
-    "describe",
-    "elsewhere",
-    "interleaved",
-    "peak_memory",
-    "quick_parser",
-    "save",
-    "timed",
-]
-
 RESULTS = Path(__file__).parent / "results"
 SHARED = Path(os.environ.get("FAIRPCA_SHARED", Path(__file__).parents[2] / "shared"))
 """Data that do not come with the package."""

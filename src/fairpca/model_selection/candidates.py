@@ -10,8 +10,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import _routing_enabled, get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
 
-__all__ = ["METADATA", "Step", "by_preprocessing", "requests", "taken_apart"]
-
 METADATA = ("sensitive_features", "sample_weight")
 
 

@@ -20,8 +20,6 @@ from fairpca.model_selection.held_out import FoldMeasures, Judging
 from fairpca.model_selection.sample import Rows, Sample
 from fairpca.model_selection.targets import Terms
 
-__all__ = ["Outcome", "judge_settings"]
-
 
 class _FoldTask(NamedTuple):
     """One fold, the unfitted steps in front, and the last steps to be judged after them."""

@@ -28,8 +28,6 @@ from fairpca.model_selection.targets import (
     Terms,
 )
 
-__all__ = ["FoldMeasures", "Judging"]
-
 _NO_VARIANCE = 1e-12
 """A share of the variance at most this large is rounding error."""
 

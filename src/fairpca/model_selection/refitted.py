@@ -20,8 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpca.data.transaction import all_or_nothing
 
-__all__ = ["RefittedSearch"]
-
 
 def _refitted(name: str) -> Callable[[RefittedSearch], bool]:
     def check(self: RefittedSearch) -> bool:

@@ -13,8 +13,6 @@ from fairpca.data.warn import warn_caller
 from fairpca.model_selection.folds import Outcome
 from fairpca.model_selection.rule import SettingChoice
 
-__all__ = ["all_terms", "cross_validation_table", "warn_of_problems"]
-
 _SHOWN = 3  # reasons that a warning lists
 
 

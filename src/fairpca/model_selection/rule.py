@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from scipy.stats import norm as normal
 from scipy.stats import t as student
 
-__all__ = ["SettingChoice", "check_limit", "check_standard_errors", "choose_setting"]
-
 Floats = NDArray[np.float64]
 _TIE = 1e-9
 """Settings whose variances differ by less, relative to the largest, keep equally much."""

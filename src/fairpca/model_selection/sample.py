@@ -22,8 +22,6 @@ from fairpca.data.row_values import align_to_index, checked_weights, without_mas
 from fairpca.data.sampling import group_folds
 from fairpca.estimators.parameters import is_count
 
-__all__ = ["Floats", "Rows", "Sample", "gather_sample", "split_rows", "take_rows"]
-
 Rows = NDArray[np.intp]
 Floats = NDArray[np.float64]
 

@@ -28,8 +28,6 @@ from fairpca.model_selection.rule import (
 from fairpca.model_selection.sample import gather_sample, split_rows
 from fairpca.model_selection.targets import MeasureOptions, check_reachable, find_target
 
-__all__ = ["FairnessTargetCV", "FairnessTargetWarning"]
-
 
 class FairnessTargetWarning(UserWarning):
     """No setting meets the fairness target; the nearest one is used.

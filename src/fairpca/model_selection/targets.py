@@ -28,19 +28,6 @@ from fairpca.metrics import (
 from fairpca.metrics._inputs import compared_rows
 from fairpca.metrics.group_classifiers import held_out_areas
 
-__all__ = [
-    "TARGETS",
-    "HeldOut",
-    "JudgedRows",
-    "MeasureOptions",
-    "Target",
-    "TargetMeasure",
-    "Terms",
-    "check_reachable",
-    "find_target",
-    "parse_target",
-]
-
 _TOGETHER = math.sqrt(2.0)
 """Standard error of a mean over folds that vary together, relative to that of independent ones.
 

@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["Cell", "PublishedCell", "compare_cells", "grouped", "published_cells"]
-
 _Key = frozenset[tuple[str, str]]
 _NUMBERS = ("mean", "sd", "text", "table")
 _MARGIN = 1e-9

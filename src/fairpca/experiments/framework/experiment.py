@@ -12,8 +12,6 @@ from fairpca.experiments.framework.store import Store
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["Experiment", "Failure", "Outcome", "Row", "Unit", "Units", "rows_of"]
-
 Unit = Mapping[str, str | int | float]
 Row = Mapping[str, Any]
 

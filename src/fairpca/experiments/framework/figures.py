@@ -15,8 +15,6 @@ from plotly.subplots import make_subplots
 from fairpca.experiments.framework.cells import Cell, grouped
 from fairpca.report.page.plots import COLORS, SYMBOLS, finish, words
 
-__all__ = ["biplot", "boxes", "curves", "metric_scatter", "montage", "point_panels"]
-
 _WORDS = MappingProxyType(
     {
         "exp_var_pct": "variance kept, %",

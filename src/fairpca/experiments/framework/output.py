@@ -16,8 +16,6 @@ from fairpca.experiments.framework.experiment import Outcome, Row
 from fairpca.experiments.framework.store import Store, versions
 from fairpca.report.page import offline
 
-__all__ = ["CELL_COLUMNS", "cell_label", "cell_texts", "derived_tables", "summary", "write_outcome"]
-
 CELL_COLUMNS = ("published", "ours", "difference", "")
 """Headings of `cell_texts`."""
 

@@ -8,8 +8,6 @@ from types import MappingProxyType
 
 from fairpca.experiments.framework.experiment import Experiment
 
-__all__ = ["experiment_names", "find_experiment"]
-
 _MODULES: Mapping[str, str] = MappingProxyType(
     {
         "fair-streaming-table-1": "fair_streaming",

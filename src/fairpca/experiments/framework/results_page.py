@@ -13,8 +13,6 @@ from fairpca.experiments.framework.experiment import Outcome
 from fairpca.experiments.framework.output import cell_label, cell_texts, derived_tables
 from fairpca.experiments.framework.registry import experiment_names, find_experiment
 
-__all__ = ["read_outcomes", "results_page", "table_head", "table_line"]
-
 
 def read_outcomes(folder: Path) -> list[Outcome]:
     """Return the outcomes that `write_outcome` left in a folder, in the order of the registry."""

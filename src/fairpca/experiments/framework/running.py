@@ -19,8 +19,6 @@ from fairpca.experiments.framework.registry import find_experiment
 from fairpca.experiments.framework.store import Store, default_cache, default_data
 from fairpca.report.comparing.parallel import in_processes, n_processes
 
-__all__ = ["Progress", "reproduce"]
-
 Progress = Callable[[int, int, str], None]
 _Result = tuple[int, Mapping[str, Any] | Failure]
 """A unit's position in the list, and what the cache holds of it, or why it failed."""

@@ -25,8 +25,6 @@ from fairpca._version import __version__
 from fairpca.data.files.atomic import atomic_path, make_folder, write_bytes
 from fairpca.datasets.bundle import read_bytes
 
-__all__ = ["MissingDataError", "Store", "default_cache", "default_data", "digest", "versions"]
-
 T = TypeVar("T")
 Arrays = dict[str, NDArray[Any]]
 _DAMAGE = (

@@ -22,8 +22,6 @@ from fairpca.experiments.framework.store import Store
 from fairpca.experiments.papers.table_methods import plain_bandwidth, represent
 from fairpca.experiments.papers.table_protocol import Part, Representation, Split, measure
 
-__all__ = ["EXPERIMENTS", "cloud_and_clusters", "growing_normals"]
-
 Floats = NDArray[np.float64]
 
 _METHODS = ("PCA", "FPCA (0,0.01)", "MbF-PCA (1e-5)")

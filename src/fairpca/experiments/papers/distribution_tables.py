@@ -37,8 +37,6 @@ from fairpca.experiments.papers.table_protocol import (
 )
 from fairpca.metrics import communalities
 
-__all__ = ["EXPERIMENTS", "compute_biplot", "compute_communality"]
-
 _TABLE = tuple(name for name in DISTRIBUTION_METHODS if name != "MbF-PCA (1e-5)")
 _SHOWN = ("PCA", "FPCA (0,0.01)", "MbF-PCA (1e-3)")
 _ARROWS = 10  # features drawn in a biplot, besides the protected one

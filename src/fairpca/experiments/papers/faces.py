@@ -34,8 +34,6 @@ from fairpca.experiments.framework.figures import curves, montage
 from fairpca.experiments.framework.store import Store
 from fairpca.metrics import explained_variance_ratio, mmd_squared
 
-__all__ = ["EXPERIMENTS", "Images", "load_images"]
-
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 

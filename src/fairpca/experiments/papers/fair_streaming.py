@@ -38,8 +38,6 @@ from fairpca.experiments.papers.table_protocol import (
 )
 from fairpca.metrics import attribute_leakage, mmd_squared
 
-__all__ = ["AT_RANDOM", "EXPERIMENTS", "compute", "units"]
-
 AT_RANDOM = "mmd2_at_random"
 """MMD² of plain PCA when the test rows are put into groups of the same sizes at random."""
 

@@ -34,8 +34,6 @@ from fairpca.experiments.papers.table_protocol import (
 )
 from fairpca.metrics import explained_variance_ratio
 
-__all__ = ["EXPERIMENTS"]
-
 _TABLES = {"german_credit": "4", "compas": "3", "adult": "2"}
 _KERNEL_DATASETS = ("compas", "german_credit")
 _PUBLISHED = "FNPM, 100 + 100 passes"

@@ -15,8 +15,6 @@ from fairpca.experiments.framework.results_page import table_head, table_line
 from fairpca.experiments.papers.fair_streaming import AT_RANDOM
 from fairpca.experiments.papers.table_protocol import load_split
 
-__all__ = ["code_of", "levels_page"]
-
 _LEVELS: Mapping[str, tuple[float, ...]] = MappingProxyType(
     {"mmd2": (0.1, 0.03, 0.01, 0.003, 0.001), "leakage_auc": (0.9, 0.8, 0.7, 0.6, 0.55)}
 )

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from fairpca.datasets.bundle import read_bytes
 from fairpca.experiments.framework.store import Store
 
-__all__ = ["DATASETS", "Table", "load_table", "read_from"]
-
 Floats = NDArray[np.float64]
 
 

@@ -27,8 +27,6 @@ from fairpca.metrics import group_reconstruction_error, incremental_loss, margin
 from fairpca.report.page.plots import duality_gaps, loss_by_rank
 from fairpca.solvers.balance.worst_group import worst_group_subspace
 
-__all__ = ["EXPERIMENTS", "METHODS", "PAPER", "seconds"]
-
 PAPER = "arXiv 2503.21563"
 RANK, SEEDS = 8, 5
 _IN_THE_PAPER = DATASETS[:6]

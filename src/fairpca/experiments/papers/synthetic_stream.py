@@ -22,8 +22,6 @@ from fairpca.experiments.framework.figures import curves, point_panels
 from fairpca.experiments.framework.store import Store
 from fairpca.metrics import pafo_gaps
 
-__all__ = ["EXPERIMENTS", "compute", "units"]
-
 Floats = NDArray[np.float64]
 
 K, M, STEPS, SEEDS = 2, 3, 50, 10

@@ -30,19 +30,6 @@ from fairpca.metrics import median_bandwidth
 from fairpca.solvers.balance.published import mean_projection
 from fairpca.solvers.balance.worst_group import WorstGroupProblem
 
-__all__ = [
-    "DISTRIBUTION_METHODS",
-    "KERNEL",
-    "SLOW",
-    "UNFAIR",
-    "apply_fitted",
-    "fit_method",
-    "method_names",
-    "plain_bandwidth",
-    "published_power",
-    "represent",
-]
-
 _REVISION = 1
 """Goes up when a fit changes, so that no older one is taken from a cache."""
 Fitted = dict[str, NDArray[np.float64]]

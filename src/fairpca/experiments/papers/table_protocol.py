@@ -28,24 +28,6 @@ from fairpca.metrics import (
     mmd_squared,
 )
 
-__all__ = [
-    "AUTHOR_FILES",
-    "CLASSIFIERS",
-    "COMPONENTS",
-    "N_AUTHOR_SPLITS",
-    "N_SPLITS",
-    "Part",
-    "Protocol",
-    "Representation",
-    "Split",
-    "author_inputs",
-    "author_split",
-    "classify",
-    "feature_names",
-    "load_split",
-    "measure",
-]
-
 Floats = NDArray[np.float64]
 Protocol = Literal["published", "honest"]
 
