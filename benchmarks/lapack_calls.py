@@ -1,4 +1,4 @@
-"""What Cholesky factors by LAPACK itself gain over SciPy's functions, on whole fits.
+"""Whole fits with Cholesky factors by LAPACK itself, against the same with SciPy's functions.
 
 Both run in this process, in turn: `fairpca.solvers.numerics.cholesky` as it is, and with
 `scipy.linalg.cho_factor`, `cho_solve` and `numpy.outer` in its place. Times are the least processor
@@ -9,13 +9,13 @@ Usage: python benchmarks/lapack_calls.py [--quick] [--repeats N]
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import scipy.linalg
-from _multigroup_common import arguments, machine, report
+from _machine import describe, quick_parser, timed
+from _multigroup_common import report
 from numpy.typing import NDArray
 
 from fairpca import MultigroupPCA
@@ -77,17 +77,12 @@ def rows_of(n: int, d: int, n_groups: int) -> tuple[Array, NDArray[np.intp]]:
     return X, groups
 
 
-def seconds(call: Callable[[], object]) -> float:
-    """Return the processor time of one call."""
-    start = time.process_time()
-    call()
-    return time.process_time() - start
-
-
 def main() -> None:
     """Run and save."""
-    options = arguments(__doc__ or "")
-    print(machine())
+    parser = quick_parser(__doc__)
+    parser.add_argument("--repeats", type=int, default=7, help="timings to take the least of")
+    options = parser.parse_args()
+    print(*describe(1), sep="\n")
     rows = []
     for n, d, n_groups in SIZES[:2] if options.quick else SIZES:
         X, groups = rows_of(n, d, n_groups)
@@ -95,12 +90,12 @@ def main() -> None:
         def fit(X: Array = X, groups: NDArray[np.intp] = groups) -> object:
             return MultigroupPCA(4).fit(X, sensitive_features=groups)
 
-        once = seconds(fit)
+        once, _ = timed(fit)
         ours, ordinary = [], []
         for _ in range(3 if options.quick else max(options.repeats, int(2 / once))):
-            ours.append(seconds(fit))
+            ours.append(timed(fit)[0])
             with ordinary_functions():
-                ordinary.append(seconds(fit))
+                ordinary.append(timed(fit)[0])
         rows.append(
             {
                 "columns": d,
@@ -110,7 +105,7 @@ def main() -> None:
                 "ratio": min(ordinary) / min(ours),
             }
         )
-    report("lapack_calls", rows, save=not options.quick, note=(__doc__ or "").strip())
+    report("lapack_calls", rows, quick=options.quick, note=(__doc__ or "").strip())
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ class Step(NamedTuple):
 def taken_apart(
     estimator: Any, setting: Mapping[str, Any], i: int = 0
 ) -> tuple[Pipeline | None, Step]:
-    """Return an estimator with setting number i as the steps in front, if any, and the last one."""
+    """Return the steps in front, if any, and the last step, with setting number i."""
     found = clone(estimator).set_params(**clone(dict(setting), safe=False))
     name, model = found.steps[-1] if isinstance(found, Pipeline) else ("", found)
     if not hasattr(model, "transform"):
@@ -43,7 +43,7 @@ def taken_apart(
 def by_preprocessing(
     estimator: Any, settings: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Pipeline | None, list[Step]]]:
-    """Return the different steps in front, each with the settings of the last step after it."""
+    """Group settings by the steps in front: return each such pipeline with its last steps."""
     last = taken_apart(estimator, {})[1].name
     found: dict[Hashable, tuple[Pipeline | None, list[Step]]] = {}
     for i, setting in enumerate(settings):

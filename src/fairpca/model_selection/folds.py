@@ -1,4 +1,4 @@
-"""Settings fitted to the training rows of each fold and judged on the others."""
+"""Settings fitted to the training rows of each fold and measured on the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -16,27 +16,17 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from fairpca.estimators.same_rows import SameRows
 from fairpca.model_selection.candidates import Step, by_preprocessing
-from fairpca.model_selection.held_out import FoldMeasures, Judging
+from fairpca.model_selection.held_out import FoldMeasures
 from fairpca.model_selection.sample import Rows, Sample
-from fairpca.model_selection.targets import Terms
-
-
-class _FoldTask(NamedTuple):
-    """One fold, the unfitted steps in front, and the last steps to be judged after them."""
-
-    front: Pipeline | None
-    last_steps: Sequence[Step]
-    train: Rows
-    test: Rows
-    fold: int
+from fairpca.model_selection.targets import MeasureOptions, Terms
 
 
 @dataclass(eq=False)
 class Outcome:
-    """What became of one setting in one fold; numbers are NaN where they could not be had.
+    """The measures of one setting in one fold; numbers are NaN where they could not be computed.
 
     `problem` says why the setting could not be fitted, `unmeasured` why unfairness is undefined;
-    `warned` holds the warnings on the way.
+    `warned` holds the warnings given in between.
     """
 
     setting: int
@@ -55,64 +45,71 @@ class Outcome:
         return float(np.max(list(self.terms.values()))) if self.terms else np.nan
 
 
-def judge_settings(
+def measure_settings(
     estimator: Any,
     settings: Sequence[Mapping[str, Any]],
     splits: Sequence[tuple[Rows, Rows]],
     sample: Sample,
-    how: Judging,
+    options: MeasureOptions,
     n_jobs: int | None,
 ) -> list[list[Outcome]]:
     """Return outcomes by setting and fold. Equal preprocessing is fitted once a fold."""
-    tasks = [
-        _FoldTask(front, last_steps, train, test, fold)
-        for fold, (train, test) in enumerate(splits)
+    measured = Parallel(n_jobs=n_jobs)(
+        delayed(_measure_fold)(fold, rows, front, last_steps, sample, options)
+        for fold, rows in enumerate(splits)
         for front, last_steps in by_preprocessing(estimator, settings)
-    ]
-    judged = Parallel(n_jobs=n_jobs)(delayed(_judge_fold)(task, sample, how) for task in tasks)
-    outcomes = sorted((o for part in judged for o in part), key=lambda o: (o.setting, o.fold))
+    )
+    outcomes = sorted((o for part in measured for o in part), key=lambda o: (o.setting, o.fold))
     width = len(splits)
     return [outcomes[i * width : (i + 1) * width] for i in range(len(settings))]
 
 
-def _judge_fold(task: _FoldTask, sample: Sample, how: Judging) -> list[Outcome]:
-    """Fit every setting of a task to its training rows, and judge it on the others."""
-    train, test = sample.take(task.train), sample.take(task.test)
-    outcomes = {step.setting: Outcome(step.setting, task.fold) for step in task.last_steps}
-    front, warned = None, list[str]()
+def _measure_fold(
+    fold: int,
+    rows: tuple[Rows, Rows],
+    front: Pipeline | None,
+    last_steps: Sequence[Step],
+    sample: Sample,
+    options: MeasureOptions,
+) -> list[Outcome]:
+    """Fit settings with equal steps in front to a fold's training rows; measure the others."""
+    train, test = map(sample.take, rows)
+    outcomes = {step.setting: Outcome(step.setting, fold) for step in last_steps}
+    warned: list[str] = []
     X_train, X_test = train.X, test.X
-    if task.front is not None:
+    if front is not None:
         try:
             with _collected(warned):
-                front = clone(task.front)
-                X_train = front.fit_transform(X_train, train.y, **train.metadata(how.front_takes))
+                front = clone(front)
+                taken = train.metadata(options.front_takes)
+                X_train = front.fit_transform(X_train, train.y, **taken)
                 X_test = front.transform(X_test)
         except ValueError as error:
             for outcome in outcomes.values():
                 outcome.problem = str(error)
             return list(outcomes.values())
     inner = replace(train, X=X_train), replace(test, X=X_test)
-    measures = FoldMeasures(how, sample.groups, *inner, test)
-    rows = SameRows(measures.train.X, train.y, **train.metadata(how.final_takes))
-    for step in sorted(task.last_steps, key=_most_first):
+    measures = FoldMeasures(options, sample.groups, *inner, test)
+    same_rows = SameRows(X_train, train.y, **train.metadata(options.final_takes))
+    for step in sorted(last_steps, key=_largest_first):
         outcome = outcomes[step.setting]
         outcome.warned += warned
         with _collected(outcome.warned):
-            _judge(outcome, front, step, measures, rows)
+            _measure(outcome, front, step, measures, same_rows)
     return list(outcomes.values())
 
 
-def _judge(
+def _measure(
     outcome: Outcome,
     front: Pipeline | None,
     step: Step,
     measures: FoldMeasures,
-    rows: SameRows,
+    same_rows: SameRows,
 ) -> None:
     """Fit one setting after the fitted steps in front, and measure it."""
     start = time.perf_counter()
     try:
-        model = rows.fit(clone(step.model))
+        model = same_rows.fit(clone(step.model))
         outcome.fit_seconds = time.perf_counter() - start
         whole = model if front is None else Pipeline([*front.steps, (step.name, model)])
         outcome.kept = measures.kept(whole, model)
@@ -124,8 +121,8 @@ def _judge(
     outcome.score_seconds = time.perf_counter() - start
 
 
-def _most_first(step: Step) -> tuple[float, ...]:
-    """Order settings so that each can use the answer before it: nested ones from the largest."""
+def _largest_first(step: Step) -> tuple[float, ...]:
+    """Return a sort key that puts the largest first: each fit can use the answer before it."""
     sizes = []
     for name in ("n_unfair", "n_components", "tol"):
         value = getattr(step.model, name, 0)
@@ -137,7 +134,7 @@ def _most_first(step: Step) -> tuple[float, ...]:
 
 @contextmanager
 def _collected(found: list[str]) -> Iterator[None]:
-    """Collect warnings once each instead of showing them."""
+    """Add warnings to a list, each once, instead of showing them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

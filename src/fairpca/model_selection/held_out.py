@@ -1,10 +1,9 @@
-"""What a fitted setting keeps of the held-out rows of a fold, and how unfair it is to them."""
+"""Measures of a fitted setting on the held-out rows of a fold: variance kept, and unfairness."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +21,7 @@ from fairpca.metrics import explained_variance_ratio
 from fairpca.model_selection.sample import Floats, Sample, take_rows
 from fairpca.model_selection.targets import (
     HeldOut,
-    JudgedRows,
+    MeasuredRows,
     MeasureOptions,
     TargetMeasure,
     Terms,
@@ -32,41 +31,24 @@ _NO_VARIANCE = 1e-12
 """A share of the variance at most this large is rounding error."""
 
 
-@dataclass(frozen=True, eq=False)
-class Judging:
-    """How settings are judged: the checked parameters of `FairnessTargetCV`.
-
-    `front_takes` and `final_takes` name the metadata that the steps in front, and the last one,
-    take in `fit`.
-    """
-
-    target: TargetMeasure | Callable[..., float]
-    scoring: Callable[..., float] | None
-    options: MeasureOptions
-    max_samples: int
-    criterion: str
-    front_takes: frozenset[str]
-    final_takes: frozenset[str]
-
-
 class FoldMeasures:
-    """Measures fitted settings on the held-out rows of one fold: what they keep, and unfairness.
+    """Measures what fitted settings keep of the held-out rows of one fold, and their unfairness.
 
     `train` and `test` are rows as the last step takes them, `raw` the held-out rows before the
     steps in front of it, `everyone` the groups of all rows.
     """
 
     def __init__(
-        self, how: Judging, everyone: Groups, train: Sample, test: Sample, raw: Sample
+        self, options: MeasureOptions, everyone: Groups, train: Sample, test: Sample, raw: Sample
     ) -> None:
-        self.how, self.train, self.test, self.raw = how, train, test, raw
-        self.everyone = everyone
+        self.options, self.everyone = options, everyone
+        self.train, self.test, self.raw = train, test, raw
         self._plain: dict[int, NDArray[Any]] = {}
 
     def kept(self, whole: Any, model: Any) -> float:
         """Return what is maximized: the score, or the share of the held-out variance kept."""
-        if self.how.scoring is not None:
-            return float(self.how.scoring(whole, self.raw.X, self.raw.y))
+        if self.options.scoring is not None:
+            return float(self.options.scoring(whole, self.raw.X, self.raw.y))
         if not hasattr(model, "components_"):
             raise TypeError(
                 f"{type(model).__name__} is no projection of the features (it has no components_), "
@@ -82,10 +64,10 @@ class FoldMeasures:
         return kept / self._variance if self._variance > 0 else 0.0
 
     def unfairness(self, whole: Any, model: Any, kept: float) -> tuple[Terms, str]:
-        """Return what is to be small, of the fitted estimator, or why it is undefined."""
+        """Return the target's terms for a fitted estimator, or none and why it is undefined."""
         if self._absent:
             return {}, self._absent
-        if self.how.scoring is None and kept <= _NO_VARIANCE and self._variance > 0:
+        if self.options.scoring is None and kept <= _NO_VARIANCE and self._variance > 0:
             return {}, "the components hold no variance, and there is nothing to measure"
         try:
             terms = self._terms(whole, model)
@@ -100,21 +82,23 @@ class FoldMeasures:
 
     @cached_property
     def _absent(self) -> str:
-        """Say which group has too few rows in the fold to be compared; nothing where none has."""
-        target = self.how.target
+        """Return which group has too few rows in the fold to be compared, or an empty string."""
+        target = self.options.target
         least = target.min_rows if isinstance(target, TargetMeasure) else 1
-        parts = ((self.train, "training", 1), (self.test, "held-out", least))
         for i, attribute in enumerate(self.everyone.attributes):
-            counts = [_counts(sample.groups.attributes[i]) for sample, _, _ in parts]
+            parts = (
+                (_counts(self.train.groups.attributes[i]), "training", 1),
+                (_counts(self.test.groups.attributes[i]), "held-out", least),
+            )
             for level in attribute.levels:
-                for of_level, (_, part, need) in zip(counts, parts, strict=True):
-                    n = of_level.get(label_key(level), 0)
+                for counts, part, need in parts:
+                    n = counts.get(label_key(level), 0)
                     if n < need:
                         return f"group {level!r} of {attribute.name!r} has {n} {part} rows there"
         return ""
 
     def _terms(self, whole: Any, model: Any) -> Terms:
-        target, raw = self.how.target, self.raw
+        target, raw = self.options.target, self.raw
         if not isinstance(target, TargetMeasure):
             return {"": float(target(whole, raw.X, raw.y, raw.sensitive_features))}
         Z = np.asarray(model.transform(self.test.X))
@@ -124,13 +108,12 @@ class FoldMeasures:
             train = None
             if Z_train is not None:
                 learned = () if target.needs_label else names
-                train = self._judged(target, self.train, Z_train, learned, sampled=True)
-            test = self._judged(target, self.test, Z, names, sampled=target.by_criterion)
-            seen = HeldOut(model, test, train, self._projected, self.how.options)
-            terms.update(target.value(seen))
+                train = self._counted(target, self.train, Z_train, learned, sampled=True)
+            test = self._counted(target, self.test, Z, names, sampled=target.by_criterion)
+            terms |= target.value(HeldOut(model, test, train, self._plain_rows, self.options))
         return {"": math.fsum(terms.values())} if target.added else terms
 
-    def _judged(
+    def _counted(
         self,
         target: TargetMeasure,
         sample: Sample,
@@ -138,9 +121,9 @@ class FoldMeasures:
         names: Sequence[str],
         *,
         sampled: bool,
-    ) -> JudgedRows:
+    ) -> MeasuredRows:
         """Return the rows that count: of positive weight, labelled, and under the criterion."""
-        how, n = self.how, sample.groups.n_samples
+        options, n = self.options, sample.groups.n_samples
         counted = np.ones(n, dtype=bool)
         if sample.sample_weight is not None:
             counted = sample.sample_weight > 0
@@ -149,16 +132,16 @@ class FoldMeasures:
             counted = counted & (attribute.codes >= 0)
         rows, strata = compared_sample(
             Groups(attributes or sample.groups.attributes, n),
-            how.max_samples if sampled else n,
-            how.options.seed,
-            criterion=how.criterion if target.by_criterion else CRITERIA[0],
+            options.max_samples if sampled else n,
+            options.seed,
+            criterion=options.criterion if target.by_criterion else CRITERIA[0],
             y=sample.y,
-            pos_label=how.options.pos_label,
+            pos_label=options.pos_label,
             counted=counted,
         )
         order = np.argsort(rows)
         rows, strata = rows[order], take_rows(strata, order)
-        return JudgedRows(
+        return MeasuredRows(
             take_rows(sample.X, rows),
             Z[rows],
             {a.name: object_array(a.levels)[a.codes[rows]] for a in attributes},
@@ -167,8 +150,8 @@ class FoldMeasures:
             take_rows(sample.sample_weight, rows),
         )
 
-    def _projected(self, k: int) -> NDArray[Any]:
-        """Return the training rows under plain PCA."""
+    def _plain_rows(self, k: int) -> NDArray[Any]:
+        """Return the training rows under plain PCA with k components."""
         if k not in self._plain:
             model = giving_arrays(MomentMatchingPCA(k, match_mean=False))
             X, weight = self.train.X, self.train.sample_weight

@@ -1,4 +1,4 @@
-"""What a search with a refitted best estimator does by it: transform, names, routing, tags."""
+"""The methods that a search passes on to its refitted best estimator, and metadata routing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _refitted(name: str) -> Callable[[RefittedSearch], bool]:
 
 
 class RefittedSearch(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A search whose `fit` sets `best_estimator_` where `refit` is True."""
+    """A search whose `fit` sets `best_estimator_` if `refit` is True."""
 
     estimator: Any
     refit: bool
@@ -76,7 +76,7 @@ class RefittedSearch(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # ty
 
     @available_if(_refitted("inverse_transform"))  # type: ignore[untyped-decorator]
     def inverse_transform(self, Z: Any) -> Any:
-        """Return the points that projected rows stand for, by `best_estimator_`.
+        """Map projected rows back to the columns of X with `best_estimator_`.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class RefittedSearch(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # ty
 
     @available_if(_refitted("get_feature_names_out"))  # type: ignore[untyped-decorator]
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the names of the output columns, by `best_estimator_`."""
+        """Return the names of the output columns of `best_estimator_`."""
         check_is_fitted(self)
         names: NDArray[Any] = self.best_estimator_.get_feature_names_out(input_features)
         return names
@@ -109,12 +109,12 @@ class RefittedSearch(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # ty
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """Their names, where X had them."""
+        """Names of the columns seen in `fit`, if X had any."""
         names: NDArray[Any] = self.best_estimator_.feature_names_in_
         return names
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return what `fit` needs, and what it hands on to the estimator."""
+        """Return the metadata that `fit` takes, and those that it passes on to the estimator."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         return (
             MetadataRouter(owner=self)
@@ -131,7 +131,7 @@ class RefittedSearch(MetaEstimatorMixin, TransformerMixin, BaseEstimator):  # ty
         return tags
 
     def _routed(self, metadata: Mapping[str, Any], takes: frozenset[str]) -> dict[str, Any]:
-        """Return what `estimator.fit` is given of the metadata; its last step takes `takes`."""
+        """Return the metadata that `estimator.fit` is called with; its last step takes `takes`."""
         if _routing_enabled():
             routed: dict[str, Any] = process_routing(self, "fit", **metadata).estimator.fit
             return routed

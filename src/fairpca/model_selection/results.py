@@ -1,4 +1,4 @@
-"""What cross-validation found, as a table in scikit-learn's form, and the warnings it calls for."""
+"""The results of cross-validation: scikit-learn's table, and warnings about failed folds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 3  # reasons that a warning lists
 
 
 def all_terms(outcomes: Sequence[Sequence[Outcome]]) -> NDArray[np.float64]:
-    """Return the terms that are limited, shape (n_settings, n_folds, n_terms); NaN where unknown.
+    """Return the terms of the target, shape (n_settings, n_folds, n_terms); NaN where unknown.
 
     A fold that lacks a term that other folds have leaves unfairness undefined there.
     """
@@ -35,26 +35,26 @@ def cross_validation_table(
     """Return `cv_results_`; outcomes are by setting, then fold."""
     table: dict[str, Any] = {"params": list(settings)}
     for name in sorted({name for setting in settings for name in setting}):
-        column: Any = np.ma.MaskedArray(np.empty(len(settings), dtype=object), mask=True)
+        tried: Any = np.ma.MaskedArray(np.empty(len(settings), dtype=object), mask=True)
         for i, setting in enumerate(settings):
             if name in setting:
-                column[i] = setting[name]
-        table[f"param_{name}"] = column
-    for name, field in (("variance", "kept"), ("unfairness", "unfairness")):
-        values = np.array([[getattr(o, field) for o in row] for row in outcomes])
-        for fold in range(values.shape[1]):
-            table[f"split{fold}_test_{name}"] = values[:, fold]
-    for name, field in (("fit_time", "fit_seconds"), ("score_time", "score_seconds")):
-        seconds = np.array([[getattr(o, field) for o in row] for row in outcomes])
+                tried[i] = setting[name]
+        table[f"param_{name}"] = tried
+    kept, unfairness, fit_seconds, score_seconds = (
+        np.array([[getattr(o, field) for o in row] for row in outcomes])
+        for field in ("kept", "unfairness", "fit_seconds", "score_seconds")
+    )
+    for name, values in (("variance", kept), ("unfairness", unfairness)):
+        for fold, column in enumerate(values.T):
+            table[f"split{fold}_test_{name}"] = column
+    for name, seconds in (("fit_time", fit_seconds), ("score_time", score_seconds)):
         table[f"mean_{name}"] = seconds.mean(axis=1)
         table[f"std_{name}"] = seconds.std(axis=1)
-    kept = np.array([[o.kept for o in row] for row in outcomes])
-    unfair = np.ma.masked_invalid([[o.unfairness for o in row] for row in outcomes])
     table |= {
         "mean_test_variance": choice.kept,
         "std_test_variance": kept.std(axis=1),
         "mean_test_unfairness": choice.unfairness,
-        "std_test_unfairness": unfair.std(axis=1).filled(np.nan),
+        "std_test_unfairness": np.ma.masked_invalid(unfairness).std(axis=1).filled(np.nan),
         "se_test_unfairness": choice.standard_error,
         "upper_test_unfairness": choice.upper,
         "n_measured": choice.n_measured,
@@ -65,9 +65,9 @@ def cross_validation_table(
 
 
 def warn_of_problems(outcomes: Sequence[Sequence[Outcome]], who: str) -> list[str]:
-    """Warn, once for each kind, of what went wrong in folds; return the texts.
+    """Warn, once for each kind, of what went wrong in folds; return the messages.
 
-    It is an error if nothing at all could be fitted, or measured.
+    Raise an error if no setting could be fitted, or none could be measured.
     """
     flat = [o for row in outcomes for o in row]
     if all(o.problem for o in flat):

@@ -78,10 +78,9 @@ def choose_setting(
         What to maximize, such as the share of held-out variance kept; NaN where a setting could
         not be fitted, which rules it out.
     unfairness : array-like of shape (n_settings, n_folds) or (n_settings, n_folds, n_terms)
-        What to limit; NaN where it is undefined, which leaves the other folds to judge by. Several
-        terms, such as the losses of several groups, must all stay within the limit. (The mean of
-        each over folds is compared, and not the mean of each fold's largest, which chance would
-        push upwards.)
+        What to limit; NaN where it is undefined: the other folds decide. Several terms, such as the
+        losses of several groups, must all stay within the limit. (The mean of each over folds is
+        compared, and not the mean of each fold's largest, which chance would push upwards.)
     limit : float
         The largest unfairness allowed.
     standard_errors : float, default=1.0
@@ -96,7 +95,7 @@ def choose_setting(
     Returns
     -------
     SettingChoice
-        Settings that keep equally much are told apart by their unfairness, then by their order.
+        Of settings that keep equally much the fairest is chosen, then the first.
 
     Raises
     ------

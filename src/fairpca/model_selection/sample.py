@@ -1,4 +1,4 @@
-"""Rows with all that belongs to them, in one order, to be cut into folds."""
+"""The rows to be cut into folds: X, labels, groups and weights in one order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows with all that belongs to them, in one order.
+    """X, labels, groups and weights, all in the order of X's rows.
 
     X is an array, a sparse array or a frame; sensitive_features are as the estimator takes them;
     unfairness is measured between `groups`.
@@ -49,7 +49,7 @@ class Sample:
         return Sample(X, y, features, weight, self.groups.take(rows))
 
     def metadata(self, names: frozenset[str]) -> dict[str, Any]:
-        """Return what a step asks for, as keyword arguments of its `fit`."""
+        """Return those of the metadata that are given, as keyword arguments of a step's `fit`."""
         known = {
             "sensitive_features": self.sensitive_features,
             "sample_weight": self.sample_weight,
@@ -60,7 +60,7 @@ class Sample:
 def gather_sample(
     X: Any, y: Any, sensitive_features: Any, sample_weight: Any, final: Any, user: str
 ) -> Sample:
-    """Bring all that belongs to the rows into X's order, checked but for the values of X.
+    """Check labels, groups and weights, and bring them into X's order; X's values are not checked.
 
     The estimator `final` says what to do with missing labels and several attributes; messages name
     `user`.
@@ -119,7 +119,7 @@ def split_rows(sample: Sample, cv: Any, random_state: int | None) -> list[tuple[
 
 
 def take_rows(values: Any, rows: Rows) -> Any:
-    """Return the chosen rows of anything that holds one entry a row; None stays None."""
+    """Return the chosen rows of any container with one entry per row; None stays None."""
     if values is None:
         return None
     if isinstance(values, Mapping):

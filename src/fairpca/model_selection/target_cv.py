@@ -15,8 +15,7 @@ from fairpca.data.transaction import fits_anew
 from fairpca.data.warn import warn_caller
 from fairpca.estimators.parameters import is_count
 from fairpca.model_selection.candidates import METADATA, requests, taken_apart
-from fairpca.model_selection.folds import judge_settings
-from fairpca.model_selection.held_out import Judging
+from fairpca.model_selection.folds import measure_settings
 from fairpca.model_selection.refitted import RefittedSearch
 from fairpca.model_selection.results import all_terms, cross_validation_table, warn_of_problems
 from fairpca.model_selection.rule import (
@@ -44,9 +43,9 @@ class FairnessTargetWarning(UserWarning):
 class FairnessTargetCV(RefittedSearch):
     """Choose, by cross-validation, the setting that keeps most variance at a fairness target.
 
-    Every setting of a grid is fitted to the training rows of each fold and judged on the held-out
-    ones. A setting meets the target when its mean unfairness over folds plus one standard error is
-    at most `limit`; of those that do, the one with the largest mean share of held-out variance is
+    Every setting of a grid is fitted to the training rows of each fold and measured on the held-out
+    ones. A setting meets the target if its mean unfairness over folds plus one standard error is at
+    most `limit`; of those that do, the one with the largest mean share of held-out variance is
     chosen, and fitted to all rows.
 
     Settings of one method share what they can: `fairpca.MomentMatchingPCA` summarizes the rows of a
@@ -67,8 +66,8 @@ class FairnessTargetCV(RefittedSearch):
         What to limit, measured on held-out rows (long names may be shortened as in brackets):
 
         - "mmd_squared" ("mmd"): MMD² between groups, unbiased;
-        - "leakage": the best AUC of three classifiers at telling the group, which learn from the
-          training rows; "linear_leakage" ("linear-leakage"): of a linear one;
+        - "leakage": the best AUC of three classifiers of the group, which learn from the training
+          rows and half of the held-out ones; "linear_leakage" ("linear-leakage"): of a linear one;
         - "demographic_parity_difference" ("dp"), "equal_opportunity_difference" ("eop"),
           "equalized_odds_difference" ("eod"): of a classifier of y (these need fairlearn);
         - "worst_group_loss" ("worst-loss"): the share of its own variance that the worst-described
@@ -104,7 +103,7 @@ class FairnessTargetCV(RefittedSearch):
         The most held-out rows to measure MMD² and leakage on, and training rows for classifiers;
         samples hold the groups in proportion.
     n_jobs : int, default=None
-        Folds judged at once, as in scikit-learn. The answer does not depend on it.
+        Folds measured at once, as in scikit-learn. The answer does not depend on it.
     random_state : int, default=None
         Of folds, samples and classifiers; None is a fixed seed.
 
@@ -152,7 +151,7 @@ class FairnessTargetCV(RefittedSearch):
 
     **What is not promised.** The best of many settings looks better than it is: if the limit is
     barely met, measure once more on rows that were not used here. And a classifier that learns from
-    many more rows may tell the group better.
+    many more rows may predict the group better.
 
     If a group has fewer than two rows in a fold, unfairness is undefined there: the other folds
     decide, and a warning says so. A setting that cannot be fitted in some fold is not chosen.
@@ -233,7 +232,7 @@ class FairnessTargetCV(RefittedSearch):
         sensitive_features: Any = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Judge every setting by cross-validation, choose one, and fit it to all rows.
+        """Measure every setting by cross-validation, choose one, and fit it to all rows.
 
         Parameters
         ----------
@@ -255,7 +254,7 @@ class FairnessTargetCV(RefittedSearch):
         ValueError
             If a parameter or the input is unsuitable, or no setting could be fitted and measured.
         TypeError
-            If X is a Dask collection, or the estimator has nothing to judge it by.
+            If X is a Dask collection, or the estimator offers nothing to measure.
 
         Warns
         -----
@@ -264,14 +263,14 @@ class FairnessTargetCV(RefittedSearch):
         UserWarning
             If settings could not be fitted, or unfairness was undefined, in some folds.
         """
-        how, settings = self._check_parameters(y)
+        options, settings = self._check_parameters(y)
         _, last = taken_apart(self.estimator, {})
         sample = gather_sample(
             *(X, y, sensitive_features, sample_weight), last.model, type(self).__name__
         )
-        routed = self._routed(sample.metadata(frozenset(METADATA)), how.final_takes)
+        routed = self._routed(sample.metadata(frozenset(METADATA)), options.final_takes)
         splits = split_rows(sample, self.cv, self.random_state)
-        outcomes = judge_settings(self.estimator, settings, splits, sample, how, self.n_jobs)
+        outcomes = measure_settings(self.estimator, settings, splits, sample, options, self.n_jobs)
         kept = np.array([[o.kept for o in row] for row in outcomes])
         self.problems_ = warn_of_problems(outcomes, type(self).__name__)
         choice = choose_setting(
@@ -279,7 +278,7 @@ class FairnessTargetCV(RefittedSearch):
             all_terms(outcomes),
             float(self.limit),
             standard_errors=float(self.standard_errors),
-            inflation=getattr(how.target, "inflation", 1.0),
+            inflation=getattr(options.target, "inflation", 1.0),
         )
         self.n_splits_ = len(splits)
         self.cv_results_ = cross_validation_table(settings, outcomes, choice)
@@ -295,7 +294,7 @@ class FairnessTargetCV(RefittedSearch):
             self.refit_time_ = time.perf_counter() - start
         return self
 
-    def _check_parameters(self, y: Any) -> tuple[Judging, list[dict[str, Any]]]:
+    def _check_parameters(self, y: Any) -> tuple[MeasureOptions, list[dict[str, Any]]]:
         check_limit(self.limit)
         check_standard_errors(self.standard_errors)
         target: Any = self.target
@@ -329,11 +328,19 @@ class FairnessTargetCV(RefittedSearch):
         for setting in settings:  # unknown names are refused before anything is computed
             taken_apart(self.estimator, setting)
         front, final = requests(self.estimator)
-        seed = 0 if self.random_state is None else int(self.random_state)
-        options = MeasureOptions(self.bandwidth, self.classifier, pos_label, seed)
-        max_samples = int(self.max_samples)
-        how = Judging(target, self.scoring, options, max_samples, criterion, front, final)
-        return how, settings
+        options = MeasureOptions(
+            target=target,
+            scoring=self.scoring,
+            bandwidth=self.bandwidth,
+            classifier=self.classifier,
+            pos_label=pos_label,
+            seed=int(self.random_state or 0),
+            max_samples=int(self.max_samples),
+            criterion=criterion,
+            front_takes=front,
+            final_takes=final,
+        )
+        return options, settings
 
     def _warn_unless_met(self, choice: SettingChoice) -> None:
         if choice.met:

@@ -1,10 +1,10 @@
-"""What a target may limit: measures of a fitted projection on held-out rows, by name.
+"""The measures that a fairness target can limit, computed on held-out rows, by name.
 
-All are measures of `fairpca.metrics`, taken so that their mean over folds estimates what new rows
-would show, whatever the size of a fold. MMD² is the unbiased one. Classifiers of the group learn
-from the training rows and half of the held-out ones, classifiers of the label from the training
-rows. Each difference between two groups is averaged over folds by itself, because the largest of
-several noisy numbers is too large.
+All are measures of `fairpca.metrics`. Their mean over folds estimates their value on new rows,
+whatever the size of a fold: MMD² is the unbiased one; classifiers of the group learn from the
+training rows and half of the held-out ones, classifiers of the label from the training rows; each
+difference between two groups is averaged over folds by itself, because the largest of several noisy
+numbers is too large.
 """
 
 from __future__ import annotations
@@ -31,34 +31,23 @@ from fairpca.metrics.group_classifiers import held_out_areas
 _TOGETHER = math.sqrt(2.0)
 """Standard error of a mean over folds that vary together, relative to that of independent ones.
 
-Of a classifier of the group: any two rows help to tell each other's group, in two different folds,
-so that chance counts twice. Of MMD²: the projections of the folds share most rows, and small values
-have small spreads; simulations gave the factor (`benchmarks/calibration.py`). A larger one chooses
-stricter settings than needed.
+For a classifier of the group: of any two rows, each helps to classify the other, in two different
+folds, so that chance counts twice. For MMD²: the projections of the folds share most rows, and
+small values have small spreads; simulations gave the factor (`benchmarks/calibration.py`). A larger
+one chooses stricter settings than needed.
 """
 _PAIRS = 200_000
 """Pairs of rows that the median distance is estimated from: more are slower and more exact."""
 
-
 Terms = Mapping[Hashable, float]
-"""Numbers that are to be small, by what they are of."""
+"""Unfairness by term, such as a group or a pair of groups; each should be small."""
 
 
 @dataclass(frozen=True, eq=False)
-class MeasureOptions:
-    """Parameters of `FairnessTargetCV` that the measures use; `seed` is its random state."""
+class MeasuredRows:
+    """Rows as the last step takes them (X) and projected (Z), with their labels and weights.
 
-    bandwidth: Any
-    classifier: Any
-    pos_label: Any
-    seed: int
-
-
-@dataclass(frozen=True, eq=False)
-class JudgedRows:
-    """Rows as the last step takes them (X) and projected (Z), with what is known of them.
-
-    `groups` holds labels by attribute; `strata` are labels within which groups are compared.
+    `groups` holds labels by attribute; groups are compared among rows of equal `strata`.
     """
 
     X: Any
@@ -71,15 +60,15 @@ class JudgedRows:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """A fitted projection (the last step), the held-out rows, and what measuring them takes.
+    """A fitted projection (the last step), the held-out rows, and what a measure needs besides.
 
     `train` holds the training rows that a classifier learns from, or None. `plain` takes a number
     of components and returns the training rows under plain PCA.
     """
 
     model: Any
-    test: JudgedRows
-    train: JudgedRows | None
+    test: MeasuredRows
+    train: MeasuredRows | None
     plain: Callable[[int], NDArray[Any]]
     options: MeasureOptions
 
@@ -88,11 +77,12 @@ class HeldOut:
 class TargetMeasure:
     """A measure of unfairness: smaller is fairer.
 
-    `name` is that in `FairnessTargetCV(target=...)`, `short` that on a command line. `value` gives
-    the numbers by what they are of; the largest is the measure, or their sum where they are
+    `name` is used in `FairnessTargetCV(target=...)`, `short` on a command line. `value` returns
+    terms, such as one for each pair of groups; the measure is the largest, or their sum where
     `added`. `learns` is what a classifier learns from the training rows: "", "label" or "group".
-    `min_rows` is the fewest held-out rows of every group it is defined for, and `inflation` how
-    many times its mean over folds varies as much as the folds' spread says.
+    With `by_criterion`, the criterion says which rows are compared. The measure is defined for at
+    least `min_rows` held-out rows of every group. The standard error of its mean over folds is
+    `inflation` times the one computed from the folds' spread.
     """
 
     name: str
@@ -102,7 +92,6 @@ class TargetMeasure:
     added: bool = False
     learns: str = ""
     by_criterion: bool = False
-    """Whether the criterion says which rows are compared."""
     min_rows: int = 1
     inflation: float = 1.0
 
@@ -110,6 +99,26 @@ class TargetMeasure:
     def needs_label(self) -> bool:
         """Whether it takes y."""
         return self.learns == "label"
+
+
+@dataclass(frozen=True, eq=False)
+class MeasureOptions:
+    """How settings are measured: the checked parameters of `FairnessTargetCV`.
+
+    `seed` is its random state; `front_takes` and `final_takes` name the metadata that the steps in
+    front, and the last one, take in `fit`.
+    """
+
+    target: TargetMeasure | Callable[..., float]
+    scoring: Callable[..., float] | None
+    bandwidth: Any
+    classifier: Any
+    pos_label: Any
+    seed: int
+    max_samples: int
+    criterion: str
+    front_takes: frozenset[str]
+    final_takes: frozenset[str]
 
 
 class Target(NamedTuple):
@@ -214,8 +223,8 @@ _MEASURES = (
     TargetMeasure(
         "leakage",
         "leakage",
-        "best area under the ROC curve at telling the group, of a linear classifier, a kernel and "
-        "boosted trees; chance is 0.5",
+        "best area under the ROC curve at predicting the group, of a linear classifier, a kernel "
+        "and boosted trees; chance is 0.5",
         _leakage("linear", "rbf", "boosted_trees"),
         learns="group",
         by_criterion=True,
@@ -225,7 +234,7 @@ _MEASURES = (
     TargetMeasure(
         "linear_leakage",
         "linear-leakage",
-        "area under the ROC curve of a linear classifier at telling the group; chance is 0.5",
+        "area under the ROC curve of a linear classifier at predicting the group; chance is 0.5",
         _leakage("linear"),
         learns="group",
         by_criterion=True,

@@ -10,10 +10,11 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+Labels = Mapping[str, str | int | float]
 _Key = frozenset[tuple[str, str]]
 _NUMBERS = ("mean", "sd", "text", "table")
 _MARGIN = 1e-9
@@ -99,7 +100,7 @@ class Cell:
         Decimals to write it with: the table's, where it prints this metric.
     """
 
-    labels: Mapping[str, Any]
+    labels: Labels
     mean: float | None
     sd: float | None
     n: int
@@ -122,7 +123,7 @@ class Cell:
 
 
 def compare_cells(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Labels],
     repeats: Sequence[str],
     published: Sequence[PublishedCell],
 ) -> tuple[Cell, ...]:
@@ -130,7 +131,7 @@ def compare_cells(
 
     Cells come in the order of the rows; printed numbers that were not computed come last.
     """
-    labels: dict[_Key, Mapping[str, Any]] = {}
+    labels: dict[_Key, Labels] = {}
     values: dict[_Key, list[float]] = {}
     for row in rows:
         names = {k: v for k, v in row.items() if k != "value" and k not in repeats}
@@ -138,7 +139,7 @@ def compare_cells(
         labels.setdefault(key, names)
         values.setdefault(key, []).append(float(row["value"]))
     printed = {_key(cell.labels): cell for cell in published}
-    digits = {cell.labels.get("metric"): cell.digits for cell in published}
+    digits = {cell.labels["metric"]: cell.digits for cell in published}
     remarks = {_row_key(c.labels): c for c in published if c.labels.get("metric") == "status"}
     ours = [
         Cell(
@@ -147,7 +148,7 @@ def compare_cells(
             float(np.std(found)),
             len(found),
             printed.get(key) or remarks.get(_row_key(labels[key])),
-            digits.get(labels[key]["metric"], 4),
+            digits.get(str(labels[key]["metric"]), 4),
         )
         for key, found in values.items()
     ]
@@ -159,7 +160,7 @@ def compare_cells(
     return (*ours, *missing)
 
 
-def _key(labels: Mapping[str, Any], without: Sequence[str] = ()) -> _Key:
+def _key(labels: Labels, without: Sequence[str] = ()) -> _Key:
     """Return labels as a key: 2 and "2" are equal, and an empty label is as good as none."""
     return frozenset(
         (name, str(value))
@@ -168,12 +169,12 @@ def _key(labels: Mapping[str, Any], without: Sequence[str] = ()) -> _Key:
     )
 
 
-def _row_key(labels: Mapping[str, Any]) -> _Key:
+def _row_key(labels: Labels) -> _Key:
     """Name a row of the table: "Memory Out" is printed once for all metrics of a row."""
     return _key(labels, without=("metric", "classifier"))
 
 
-_Labelled = TypeVar("_Labelled", Cell, Mapping[str, Any])
+_Labelled = TypeVar("_Labelled", Cell, Labels)
 
 
 def grouped(labelled: Iterable[_Labelled], *names: str) -> dict[tuple[str, ...], list[_Labelled]]:

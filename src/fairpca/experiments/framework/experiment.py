@@ -1,19 +1,19 @@
-"""What an experiment is, and what it gives."""
+"""The declaration of an experiment, and the outcome of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from fairpca.experiments.framework.cells import Cell, PublishedCell
+from fairpca.experiments.framework.cells import Cell, Labels, PublishedCell
 from fairpca.experiments.framework.store import Store
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-Unit = Mapping[str, str | int | float]
-Row = Mapping[str, Any]
+Unit = Labels
+Row = Labels
 
 
 class Units(Protocol):
@@ -23,7 +23,7 @@ class Units(Protocol):
         """Return all units, or those of a version small enough for continuous integration."""
 
 
-def rows_of(values: Mapping[str, float], **labels: Any) -> list[Row]:
+def rows_of(values: Mapping[str, float], **labels: str | int | float) -> list[Row]:
     """Return a row for each metric, all with the same further labels."""
     return [{**labels, "metric": metric, "value": value} for metric, value in values.items()]
 
@@ -48,7 +48,7 @@ class Experiment:
         ``units(quick=...)`` returns the units of work, mappings of names to text and numbers.
     compute : callable
         ``compute(unit, store)``, a function of a module, returns rows: mappings with ``metric``,
-        ``value`` (a number), and labels that tell the rows of a unit apart.
+        ``value`` (a number), and labels that differ between the rows of a unit.
     repeats : tuple of str
         Labels to average over; the others name a cell.
     inputs : callable
@@ -87,7 +87,7 @@ class Experiment:
     absent: Callable[[Cell], str] = lambda cell: (
         "Left for a longer run: the same command computes it."
     )
-    tabulated: Callable[[Mapping[str, Any]], bool] = lambda labels: True
+    tabulated: Callable[[Labels], bool] = lambda labels: True
     across: tuple[str, ...] = ("metric",)
     revision: int = 1
 
@@ -112,13 +112,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment gave.
+    """The results of an experiment.
 
     Parameters
     ----------
     experiment : Experiment
     quick : bool
-        Whether this is the small version, whose numbers are not the paper's.
+        Whether this is the small version, whose numbers cannot be compared with the paper's.
     rows : tuple of mapping
         Every value with its labels, one per unit, metric and so on: a tidy table.
     cells : tuple of Cell

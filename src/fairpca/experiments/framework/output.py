@@ -8,7 +8,6 @@ import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from fairpca.data.files.atomic import make_folder, write_bytes
 from fairpca.experiments.framework.cells import Cell
@@ -79,15 +78,15 @@ def cell_texts(cell: Cell) -> tuple[str, str, str, str]:
 
 
 def derived_tables(outcome: Outcome) -> Mapping[str, Sequence[Row]]:
-    """Return the tables that an experiment works out of all values, by title."""
+    """Return the tables that an experiment computes from all values, by title."""
     return outcome.experiment.derived(outcome) if outcome.rows else {}
 
 
 def summary(outcome: Outcome) -> list[str]:
-    """Say in a few lines how an outcome compares with what is printed; nothing if it is small."""
-    lines: list[str] = []
+    """Compare an outcome with the printed numbers in a few lines; none for the small version."""
     if outcome.quick:
-        return lines
+        return []
+    lines: list[str] = []
     if outcome.compared:
         n = len(outcome.compared)
         inside = n - len(outcome.outside)
@@ -101,10 +100,10 @@ def summary(outcome: Outcome) -> list[str]:
     return lines
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: str | float) -> bool:
     try:
         float(value)
-    except (TypeError, ValueError):
+    except ValueError:
         return False
     return True
 
@@ -115,7 +114,7 @@ def _with_sd(mean: float, sd: float | None, digits: int) -> str:
     return f"{mean:.{digits}f}" + ("" if sd is None else f" ({sd:.{digits}f})")
 
 
-def _cell_row(cell: Cell) -> Row:
+def _cell_row(cell: Cell) -> Mapping[str, object]:
     printed = cell.published
     return {
         **cell.labels,
@@ -130,7 +129,7 @@ def _cell_row(cell: Cell) -> Row:
     }
 
 
-def _table(rows: Sequence[Row]) -> str:
+def _table(rows: Sequence[Mapping[str, object]]) -> str:
     """Write rows as CSV: labels first, numbers last, seven digits."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     last = [name for name in ("metric", "value", *_NUMBERS) if name in names]

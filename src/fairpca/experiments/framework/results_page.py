@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from fairpca.experiments.framework.cells import Cell, compare_cells, grouped
+from fairpca.experiments.framework.cells import Cell, Labels, compare_cells, grouped
 from fairpca.experiments.framework.experiment import Outcome
 from fairpca.experiments.framework.output import cell_label, cell_texts, derived_tables
 from fairpca.experiments.framework.registry import experiment_names, find_experiment
@@ -96,7 +95,7 @@ def _distinct(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def _run_times(outcomes: Sequence[Outcome]) -> list[str]:
-    """Say what the times are, and of how many units they are not known."""
+    """Explain the times, and count the units whose time is not known."""
     counted = _distinct(outcomes)
     undone = sum(o.n_planned - o.n_units for o in counted)
     untimed = sum(o.n_untimed for o in counted)
@@ -187,11 +186,11 @@ def _entry(cell: Cell, most: int) -> str:
     return (f"**{text}**" if flag else text) + few
 
 
-def _column(labels: Mapping[str, Any], across: Sequence[str]) -> str:
+def _column(labels: Labels, across: Sequence[str]) -> str:
     return " ".join(str(labels[name]) for name in across if labels.get(name))
 
 
-def _row_label(labels: Mapping[str, Any], across: Sequence[str]) -> str:
+def _row_label(labels: Labels, across: Sequence[str]) -> str:
     return ", ".join(
         f"{k} {v}" if k == "k" else str(v) for k, v in labels.items() if k not in across
     )

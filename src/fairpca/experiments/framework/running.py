@@ -98,11 +98,11 @@ def reproduce(
     n_cached = len(done)
     left = [] if kept else [i for i in range(len(units)) if i not in done]
     calls = [(found.compute, i, units[i], keys[i], store) for i in left]
-    tell = progress or (lambda *_: None)
-    tell(n_cached, len(units), "")
+    report = progress or (lambda *_: None)
+    report(n_cached, len(units), "")
     for i, result in _computed(calls, n_processes(jobs)):
         done[i] = result
-        tell(len(done), len(units), ", ".join(str(v) for v in units[i].values()))
+        report(len(done), len(units), ", ".join(str(v) for v in units[i].values()))
     kept_results = [(units[i], result) for i, result in sorted(done.items())]
     contents = [(unit, r) for unit, r in kept_results if not isinstance(r, Failure)]
     rows = [{**unit, **row} for unit, content in contents for row in content["rows"]]

@@ -8,7 +8,7 @@ ten draws, and the random matrix has independent standard normal entries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 
 import numpy as np
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 _METHODS = ("PCA", "FPCA (0,0.01)", "MbF-PCA (1e-5)")
 _K = 2
 _SEEDS = 10
-_SIZES = tuple(range(20, 101, 10))
+_SIZES = tuple({"p": p} for p in range(20, 101, 10))
 _P0 = 1000
 
 
@@ -85,19 +85,12 @@ def _autoregressive(correlations: tuple[float, ...]) -> Floats:
     return np.asarray(scipy.linalg.block_diag(*blocks), dtype=np.float64)
 
 
-def _first_units(*, quick: bool) -> list[Unit]:
+def _units(sizes: Sequence[dict[str, int]] = ({},), *, quick: bool) -> list[Unit]:
+    """List draws and methods; `sizes` holds the label p, for synthetic data #2."""
     return [
-        {"method": method, "seed": seed}
+        {"method": method, **size, "seed": seed}
         for seed in range(1 if quick else _SEEDS)
-        for method in (_METHODS[::2] if quick else _METHODS)
-    ]
-
-
-def _growing_units(*, quick: bool) -> list[Unit]:
-    return [
-        {"method": method, "p": p, "seed": seed}
-        for seed in range(1 if quick else _SEEDS)
-        for p in (_SIZES[:1] if quick else _SIZES)
+        for size in (sizes[:1] if quick else sizes)
         for method in (_METHODS[::2] if quick else _METHODS)
     ]
 
@@ -132,7 +125,6 @@ def _over_dimensions(
     titles: Mapping[str, str], outcome: Outcome, store: Store
 ) -> dict[str, go.Figure]:
     """Draw metrics over p, by title."""
-    del store
     return {
         f"{title}, over the dimension p": curves(
             outcome.cells, "p", metric, by="method", log_y=metric != "exp_var_pct"
@@ -146,7 +138,7 @@ EXPERIMENTS = (
         "mmd-figure-1",
         "Two groups of equal mean and covariance: only their distributions tell them apart",
         source="Lee et al. (2022), Figure 1",
-        units=_first_units,
+        units=_units,
         compute=_compute,
         repeats=("seed",),
         figures=_panels,
@@ -155,7 +147,7 @@ EXPERIMENTS = (
         "mmd-figure-2",
         "Variance kept and MMD² over the dimension",
         source="Lee et al. (2022), Figure 2",
-        units=_growing_units,
+        units=partial(_units, _SIZES),
         compute=_compute,
         repeats=("seed",),
         figures=partial(
@@ -167,7 +159,7 @@ EXPERIMENTS = (
         "mmd-figure-3",
         "Run time over the dimension",
         source="Lee et al. (2022), Figure 3",
-        units=_growing_units,
+        units=partial(_units, _SIZES),
         compute=_compute_seconds,
         repeats=("seed",),
         figures=partial(_over_dimensions, {"fit_seconds": "Seconds of one fit on one core"}),

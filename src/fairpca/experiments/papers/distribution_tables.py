@@ -101,7 +101,6 @@ def _split_and_components(unit: Unit, store: Store) -> tuple[Split, NDArray[np.f
 
 
 def _table_figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
-    del store
     return {
         f"{dataset}, k = {k}: variance kept against MMD²; hollow marks are printed": metric_scatter(
             cells, "mmd2", "exp_var_pct"
@@ -112,7 +111,6 @@ def _table_figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
 
 def _communality_figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
     """Draw Figures 4, 7, 11 and 15: a box for each method."""
-    del store
     return {
         f"{dataset}, k = {k}: communality of {feature_names(dataset)[1]} over the splits": boxes(
             {
@@ -174,6 +172,5 @@ EXPERIMENTS = (
         compute=compute_biplot,
         inputs=author_inputs,
         figures=_biplot_figures,
-        across=("metric",),
     ),
 )

@@ -159,7 +159,6 @@ def _published_first() -> tuple[PublishedCell, ...]:
 
 def _figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
     """Draw the variance kept against MMD², by the number of components."""
-    del store
     published = [cell for cell in outcome.cells if cell.labels["protocol"] == "published"]
     return {
         f"Variance kept against MMD², k = {k}; hollow marks are printed": metric_scatter(

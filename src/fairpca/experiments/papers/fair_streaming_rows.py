@@ -99,7 +99,6 @@ def _pass_units(*, quick: bool) -> list[Unit]:
 
 def _compute_passes(unit: Unit, store: Store) -> list[Row]:
     """Fit on the training part; return the share of the test part's variance."""
-    del store  # no fit takes long
     split = load_split(str(unit["dataset"]), int(unit["split"]))
     method, k, m = str(unit["method"]), int(unit["k"]), int(unit["m"])
     model: Any

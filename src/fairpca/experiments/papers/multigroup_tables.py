@@ -95,7 +95,6 @@ def _error(table: Table, V: Any) -> float:
 
 def _loss_figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
     """Draw the worst group's marginal loss by rank, a figure for each data set."""
-    del store  # everything is in the outcome
     what = "worst group's marginal loss, sum over rows"
     return {
         dataset: loss_by_rank(lines, what=what, logarithmic=True)
@@ -142,7 +141,6 @@ def _compute_gaps(unit: Unit, store: Store) -> list[Row]:
 
 def _gap_figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
     """Draw the gaps relative to the losses, a figure for each solver."""
-    del store
     return {
         f"duality gap / largest loss, solver {solver}": duality_gaps(lines)
         for solver, lines in _lines(outcome, "gap_over_loss", "solver", "dataset")
@@ -209,7 +207,6 @@ EXPERIMENTS = (
         repeats=("seed", "ranks"),
         inputs=_inputs,
         figures=_loss_figures,
-        across=("metric",),
     ),
     Experiment(
         "duality-gap",
@@ -220,7 +217,6 @@ EXPERIMENTS = (
         repeats=("ranks",),
         inputs=_inputs,
         figures=_gap_figures,
-        across=("metric",),
     ),
     Experiment(
         "multigroup-table-2",

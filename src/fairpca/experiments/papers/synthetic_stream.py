@@ -65,7 +65,6 @@ def units(*, quick: bool) -> list[Unit]:
 
 def compute(unit: Unit, store: Store) -> list[Row]:
     """Stream the first N rows of a seed through a method, for every N."""
-    del store  # no fit takes long
     sizes = [int(n) for n in str(unit["sizes"]).split()]
     problem, X, group = _stream(unit)
     U, best = problem.optimum(n_unfair=M, n_components=K)

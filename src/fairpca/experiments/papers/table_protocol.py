@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
-from fairpca.datasets.presets import Prepared, prepare
+from fairpca.datasets.presets import prepare
 from fairpca.datasets.protocol import paper_split, standardize
 from fairpca.datasets.recipes import recipe
 from fairpca.experiments.framework.experiment import Unit
@@ -82,6 +82,9 @@ class Representation:
     fit_seconds: float
 
 
+_prepared = lru_cache(maxsize=1)(prepare)
+
+
 @lru_cache(maxsize=1)
 def load_split(
     dataset: str, number: int, *, preset: str = "streaming", rows: int | None = None
@@ -109,11 +112,6 @@ def load_split(
         Part(X, ready.target[part], s[part] == 1) for X, part in zip(scaled, parts, strict=True)
     )
     return Split(dataset, number, train, test)
-
-
-@lru_cache(maxsize=1)
-def _prepared(dataset: str, preset: str) -> Prepared:
-    return prepare(dataset, preset)
 
 
 def author_inputs(unit: Unit) -> tuple[str, ...]:
