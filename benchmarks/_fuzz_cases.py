@@ -44,7 +44,6 @@ def _stream(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-KERNELS = ("rbf", "linear", "polynomial", "cosine")
 METHODS: dict[str, tuple[float, Draw]] = {
     "MomentMatchingPCA": (30, _moments),
     "StreamingMomentMatchingPCA": (15, _stream),

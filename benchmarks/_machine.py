@@ -1,4 +1,4 @@
-"""What benchmarks share: options, the machine in words, measurements, and files of results."""
+"""Shared by benchmarks: options, a description of the machine, timing and memory, result files."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SHARED = Path(os.environ.get("FAIRPCA_SHARED", Path(__file__).parents[2] / "shar
 
 
 def quick_parser(doc: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the option that every benchmark takes."""
+    """Return a parser with ``--quick``, which every benchmark takes."""
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("--quick", action="store_true", help="toy sizes; nothing is written")
     return parser
 
 
 def save(name: str, lines: Sequence[str], *, quick: bool) -> None:
-    """Write ``results/<name>.md``, but not of a quick run."""
+    """Write ``results/<name>.md``, except in a quick run."""
     if not quick:
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{name}.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
@@ -54,10 +54,9 @@ def describe(threads: int) -> list[str]:
 
 
 def peak_memory(call: Callable[[], Any]) -> int:
-    """Return the bytes of resident memory that a call needs at most, above what stands before it.
+    """Return the peak of resident memory during a call, in bytes above the memory before it.
 
-    Linux only. Run it in a process that has not freed much memory before, which would be used again
-    unseen.
+    Linux only. Run it in a new process: memory that was freed before is used again and not counted.
     """
     before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
@@ -80,8 +79,7 @@ def elsewhere(script: str, *arguments: str) -> float:
 def timed(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
     """Return the least processor time in seconds over `repeats`, and the last result.
 
-    With BLAS on one thread this is the wall time of a machine that does nothing else, also where
-    it does something else.
+    With BLAS on one thread this is the wall time on an idle machine, even if the machine is busy.
     """
     times, result = [], None
     for _ in range(repeats):
@@ -92,7 +90,7 @@ def timed(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
 
 
 def interleaved(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Return the median wall seconds of each call, in a new order each round, after a first one."""
+    """Return the median wall seconds of each call, in random order, after a round not timed."""
     taken: dict[str, list[float]] = {name: [] for name in calls}
     rng = np.random.default_rng(0)
     for call in calls.values():

@@ -1,4 +1,4 @@
-"""Whether measures mean what they say: p-values, leakage at chance, promises of `FairnessTargetCV`.
+"""Calibration of p-values, of leakage at chance, and of the limits of `FairnessTargetCV`.
 
 Usage: python benchmarks/calibration.py [--quick]
 

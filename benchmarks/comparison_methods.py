@@ -8,7 +8,7 @@ written down as published (the null space R of eᵀK, then the generalized eigen
 with LAPACK's dense solvers. Convex matching: the same program by cvxpy with SCS. Data: the first
 training split of the bundled tables, standardized. Times are CPU seconds on one thread; a peer runs
 in a process of its own, which ends at a limit of CPU seconds and of memory.
-Landmarks are judged by the variance in feature space that their components keep of all rows, as a
+Landmarks are measured by the variance in feature space that their components keep of all rows, as a
 share of what the exact components keep.
 """
 
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from _machine import describe, quick_parser, save
+from _machine import describe, quick_parser, save, timed
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -61,10 +61,9 @@ def limited(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def fitted(model: Any, X: Array, s: NDArray[np.bool_]) -> tuple[Any, float]:
-    """Fit a model; return it and the CPU seconds that took."""
-    start = time.process_time()
-    model.fit(X, sensitive_features=s)
-    return model, time.process_time() - start
+    """Fit a model; return it and the CPU seconds of the fit."""
+    seconds, _ = timed(lambda: model.fit(X, sensitive_features=s))
+    return model, seconds
 
 
 def published_kernel(X: Array, s: NDArray[np.bool_], k: int, gamma: float) -> tuple[Array, float]:

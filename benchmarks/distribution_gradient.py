@@ -11,12 +11,10 @@ before a fit, so both are also timed on the distinct rows. One thread.
 from __future__ import annotations
 
 import os
-import statistics
-import time
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
-from _machine import describe, quick_parser, save
+from _machine import describe, interleaved, quick_parser, save
 from distribution_adult import adult
 from numpy.typing import NDArray
 
@@ -31,13 +29,6 @@ def products(Z: NDArray[np.float64], right: NDArray[np.float32]) -> None:
         result[tile.rows] += tile.values @ right[tile.columns]
         if not tile.on_diagonal:
             result[tile.columns] += tile.values.T @ right[tile.rows]
-
-
-def seconds(call: Callable[[], object]) -> float:
-    """Return the time of one call."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def main() -> None:
@@ -63,11 +54,11 @@ def main() -> None:
             h = KernelDiscrepancy(rows, weights, float(np.sqrt(2 * k)), precision="single")
             Z = (rows @ V) / h.bandwidth
             right = np.column_stack([weights, weights * Z]).astype(np.float32)
-            ours, theirs = [], []
-            for _ in range(args.repeats):
-                ours.append(seconds(lambda h=h, V=V: h.value_and_gradient(V)))
-                theirs.append(seconds(lambda Z=Z, right=right: products(Z, right)))
-            a, b = statistics.median(ours), statistics.median(theirs)
+            calls = {
+                "ours": partial(h.value_and_gradient, V),
+                "products": partial(products, Z, right),
+            }
+            a, b = interleaved(calls, args.repeats).values()
             lines.append(f"| {len(rows):,} ({what}) | {k} | {a:.3f} | {b:.3f} | {a / b:.2f} |")
             print(lines[-1], flush=True)
     save("distribution_gradient", lines, quick=args.quick)

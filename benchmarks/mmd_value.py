@@ -3,20 +3,19 @@
 Usage: python benchmarks/mmd_value.py [--quick] [--repeats N]
 
 Both get the same rows, groups and bandwidth in the same process. Time is the median of interleaved
-runs; memory the peak of new allocations, measured in a run of its own. The peer needs 8n² bytes
-and more, and is left out where that exceeds the memory that is free.
+runs; memory is the peak of new allocations, measured in a run of its own. Medians of distances and
+permutation tests are timed once, by processor time. The peer needs more than 8n² bytes, and is left
+out if that exceeds the free memory.
 """
 
 from __future__ import annotations
 
-import statistics
-import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _machine import quick_parser
+from _machine import interleaved, quick_parser, timed
 from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_info
 
@@ -35,7 +34,7 @@ def peer_mmd(Z: np.ndarray, s: np.ndarray, sigma: float) -> float:
 
 
 def problem(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of two overlapping groups, one third in the second."""
+    """Draw rows of two overlapping groups, one third in the second."""
     rng = np.random.default_rng(0)
     s = (rng.random(n) < 1 / 3).astype(int)
     Z = rng.normal(size=(n, COLUMNS)) * np.linspace(2.0, 0.5, COLUMNS)
@@ -43,22 +42,15 @@ def problem(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def free_bytes() -> int:
-    """Memory the system could still give."""
+    """Return the bytes of memory that are available."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable"):
             return int(line.split()[1]) * 1024
     return 0
 
 
-def timed(run: Callable[[], float]) -> tuple[float, float]:
-    """Value and seconds of one run."""
-    start = time.perf_counter()
-    value = run()
-    return value, time.perf_counter() - start
-
-
 def peak(run: Callable[[], float]) -> float:
-    """Peak of new allocations in MiB."""
+    """Return the peak of new allocations in MiB."""
     tracemalloc.start()
     run()
     size = tracemalloc.get_traced_memory()[1]
@@ -69,31 +61,19 @@ def peak(run: Callable[[], float]) -> float:
 def compare(n: int, repeats: int) -> None:
     """Print one line of the table."""
     Z, s = problem(n)
-    sigma, median_seconds = timed(lambda: median_bandwidth(Z))
-
-    def ours() -> float:
-        return mmd_squared(Z, s, bandwidth=sigma)
-
-    def peer() -> float:
-        return peer_mmd(Z, s, sigma)
-
-    feasible = 2 * 8 * n * n < free_bytes()
-    our_times, peer_times = [], []
-    value = reference = float("nan")
-    for _ in range(repeats):
-        value, seconds = timed(ours)
-        our_times.append(seconds)
-        if feasible:
-            reference, seconds = timed(peer)
-            peer_times.append(seconds)
-    our_peak = peak(ours)
-    line = f"{n:>7,} {statistics.median(our_times):>9.3f} {our_peak:>9.1f}"
-    if feasible:
-        peer_peak = peak(peer)
+    median_seconds, sigma = timed(lambda: median_bandwidth(Z))
+    calls = {"ours": lambda: mmd_squared(Z, s, bandwidth=sigma)}
+    if 2 * 8 * n * n < free_bytes():
+        calls["peer"] = lambda: peer_mmd(Z, s, sigma)
+    taken = interleaved(calls, repeats)
+    peaks = {name: peak(call) for name, call in calls.items()}
+    line = f"{n:>7,} {taken['ours']:>9.3f} {peaks['ours']:>9.1f}"
+    if "peer" in calls:
+        difference = abs(calls["ours"]() - calls["peer"]())
         line += (
-            f" {statistics.median(peer_times):>9.3f} {peer_peak:>9.1f}"
-            f" {statistics.median(peer_times) / statistics.median(our_times):>8.1f}x"
-            f" {peer_peak / our_peak:>8.0f}x {abs(value - reference):>9.1e}"
+            f" {taken['peer']:>9.3f} {peaks['peer']:>9.1f}"
+            f" {taken['peer'] / taken['ours']:>8.1f}x"
+            f" {peaks['peer'] / peaks['ours']:>8.0f}x {difference:>9.1e}"
         )
     else:
         line += f"   peer needs {2 * 8 * n * n / 2**30:.0f} GiB: left out"
@@ -105,7 +85,7 @@ def permutations(n: int, n_permutations: int) -> None:
     Z, s = problem(n)
     sigma = median_bandwidth(Z)
     rng = np.random.default_rng(0)
-    test, seconds = timed(
+    seconds, test = timed(
         lambda: (
             mmd_permutation_test(
                 Z, s, n_permutations=n_permutations, bandwidth=sigma, random_state=0
@@ -113,7 +93,7 @@ def permutations(n: int, n_permutations: int) -> None:
         )
     )
     few = max(1, n_permutations // 20)
-    _, peer_seconds = timed(lambda: sum(peer_mmd(Z, rng.permutation(s), sigma) for _ in range(few)))
+    peer_seconds, _ = timed(lambda: sum(peer_mmd(Z, rng.permutation(s), sigma) for _ in range(few)))
     peer_seconds *= n_permutations / few
     print(
         f"permutation test, {n:,} rows, {n_permutations} permutations: {seconds:.3f} s, "

@@ -79,12 +79,12 @@ def printed(name: str) -> float | None:
 
 
 def milliseconds(value: float | None) -> float | str:
-    """Return a time, or that there is none."""
+    """Return a time in milliseconds; an empty text for None."""
     return "" if value is None else 1e3 * value
 
 
 def ratio(theirs: float | None, ours: float) -> float | str:
-    """Return how many times as long theirs takes."""
+    """Return theirs / ours; an empty text for None."""
     return "" if theirs is None else theirs / ours
 
 

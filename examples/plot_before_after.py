@@ -3,8 +3,8 @@ The same people before and after
 ================================
 
 German credit applicants by age group and Adult respondents by sex, projected by PCA and by fair
-PCA. PCA separates the groups without having been told about them; fair PCA keeps the most variance
-that does not.
+PCA. PCA separates the groups although it does not know them; fair PCA keeps the most variance among
+components that do not separate their means.
 """
 
 import matplotlib.pyplot as plt

@@ -4,7 +4,7 @@ The most variance at a fairness target
 
 How many directions must be removed before men's and women's incomes, jobs and hours look alike to
 within an MMD² of 0.02 on people not seen? :class:`fairpca.model_selection.FairnessTargetCV` answers
-by cross-validation: each setting is fitted on four fifths of the rows and judged on the rest.
+by cross-validation: each setting is fitted on four fifths of the rows and measured on the rest.
 """
 
 import matplotlib.pyplot as plt

@@ -23,18 +23,18 @@ _MARGIN = 1e-9
 
 @dataclass(frozen=True)
 class PublishedCell:
-    """A printed cell.
+    """A cell as the paper prints it.
 
     Parameters
     ----------
     labels : mapping of str to str
-        What the cell is about, its ``metric`` among it.
+        What the cell is about, ``metric`` included.
     mean, sd : float or None
         As printed; None where no number is.
     digits : int
         Decimals that the table prints this metric with.
     text : str
-        What stands there instead of a number, or a remark.
+        Text that is printed in place of a number, or a remark.
     """
 
     labels: Mapping[str, str]
@@ -90,7 +90,7 @@ class Cell:
     Parameters
     ----------
     labels : mapping of str to value
-        What it is about, its ``metric`` among it.
+        What it is about, ``metric`` included.
     mean, sd : float or None
         Ours, over the repeats (sd: population); None if it was not computed.
     n : int
@@ -161,7 +161,7 @@ def compare_cells(
 
 
 def _key(labels: Labels, without: Sequence[str] = ()) -> _Key:
-    """Return labels as a key: 2 and "2" are equal, and an empty label is as good as none."""
+    """Return labels as a key: 2 and "2" are equal, and empty labels are left out."""
     return frozenset(
         (name, str(value))
         for name, value in labels.items()
@@ -170,7 +170,7 @@ def _key(labels: Labels, without: Sequence[str] = ()) -> _Key:
 
 
 def _row_key(labels: Labels) -> _Key:
-    """Name a row of the table: "Memory Out" is printed once for all metrics of a row."""
+    """Return the key of a table's row: "Memory Out" is printed once for all metrics of a row."""
     return _key(labels, without=("metric", "classifier"))
 
 

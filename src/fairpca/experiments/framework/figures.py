@@ -15,6 +15,8 @@ from plotly.subplots import make_subplots
 from fairpca.experiments.framework.cells import Cell, grouped
 from fairpca.report.page.plots import COLORS, SYMBOLS, finish, words
 
+Floats = NDArray[np.float64]
+
 _WORDS = MappingProxyType(
     {
         "exp_var_pct": "variance kept, %",
@@ -95,7 +97,7 @@ def curves(
 
 
 def point_panels(
-    panels: Mapping[str, tuple[NDArray[Any], NDArray[Any]]], height: int = _HEIGHT
+    panels: Mapping[str, tuple[Floats, NDArray[Any]]], height: int = _HEIGHT
 ) -> go.Figure:
     """Draw points (n, 2) colored by their groups (n,), a panel each, on equal axes."""
     titles = [words(name) for name in panels]
@@ -120,7 +122,7 @@ def point_panels(
     return finish(figure, height).update_layout(legend_itemsizing="constant", margin_t=100)
 
 
-def montage(rows: Mapping[str, Sequence[NDArray[Any]]], columns: Sequence[str]) -> go.Figure:
+def montage(rows: Mapping[str, Sequence[Floats]], columns: Sequence[str]) -> go.Figure:
     """Draw rows of gray images (height, width), each row with a name, each column with a title.
 
     Each image is scaled to its own range.
@@ -145,8 +147,8 @@ def montage(rows: Mapping[str, Sequence[NDArray[Any]]], columns: Sequence[str]) 
     )
 
 
-def _bytes(image: NDArray[Any]) -> NDArray[np.uint8]:
-    """Scale to 0…255, but for a thin white edge."""
+def _bytes(image: Floats) -> NDArray[np.uint8]:
+    """Scale an image to 0…255, with a thin white edge."""
     low, high = float(image.min()), float(image.max())
     scaled = np.round(255 * (image - low) / ((high - low) or 1.0)).astype(np.uint8)
     scaled[-1:], scaled[:, -1:] = 255, 255
@@ -169,7 +171,7 @@ def boxes(values: Mapping[str, Sequence[float]], title: str) -> go.Figure:
 
 
 def biplot(
-    points: NDArray[Any],
+    points: Floats,
     groups: NDArray[Any],
     arrows: Mapping[str, tuple[float, float]],
     *,
@@ -208,10 +210,8 @@ def biplot(
     return figure
 
 
-def _label_shifts(
-    ends: Mapping[str, tuple[float, float]], spread: NDArray[Any]
-) -> dict[str, float]:
-    """Return by how many pixels to move labels up so that none lies on another.
+def _label_shifts(ends: Mapping[str, tuple[float, float]], spread: Floats) -> dict[str, float]:
+    """Return how many pixels to move each label up so that none overlaps another.
 
     The axes are taken to span 900 × 440 pixels.
     """

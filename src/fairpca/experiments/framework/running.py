@@ -16,10 +16,12 @@ from fairpca.data.files.atomic import make_folder
 from fairpca.experiments.framework.cells import compare_cells
 from fairpca.experiments.framework.experiment import Experiment, Failure, Outcome, Row, Unit
 from fairpca.experiments.framework.registry import find_experiment
-from fairpca.experiments.framework.store import Store, default_cache, default_data
+from fairpca.experiments.framework.store import Key, Store, default_cache, default_data
 from fairpca.report.comparing.parallel import in_processes, n_processes
 
 Progress = Callable[[int, int, str], None]
+_Call = tuple[Callable[[Unit, Store], Sequence[Row]], int, Unit, Key, Store]
+"""The arguments of `_one`."""
 _Result = tuple[int, Mapping[str, Any] | Failure]
 """A unit's position in the list, and what the cache holds of it, or why it failed."""
 
@@ -58,7 +60,7 @@ def reproduce(
     fresh : bool
         Compute everything again.
     kept : bool
-        Compute nothing: return what the cache holds.
+        Compute nothing: return the results in the cache.
     progress : callable, optional
         Called with units done, units in all, and the labels of the last one.
 
@@ -150,7 +152,7 @@ def _chosen(
 
 
 def _key(experiment: Experiment, unit: Unit, store: Store) -> dict[str, Any]:
-    """Name everything a unit's result depends on (the store adds the versions of packages)."""
+    """Return everything a unit's result depends on (the store adds the versions of packages)."""
     compute = experiment.compute
     return {
         "compute": f"{compute.__module__}.{compute.__qualname__}",
@@ -160,7 +162,7 @@ def _key(experiment: Experiment, unit: Unit, store: Store) -> dict[str, Any]:
     }
 
 
-def _computed(calls: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[_Result]:
+def _computed(calls: Sequence[_Call], jobs: int) -> Iterator[_Result]:
     """Yield results as they come."""
     jobs = min(jobs, len(calls))
     if jobs > 1:
@@ -175,10 +177,10 @@ def _one(
     compute: Callable[[Unit, Store], Sequence[Row]],
     i: int,
     unit: Unit,
-    key: Mapping[str, Any],
+    key: Key,
     store: Store,
 ) -> _Result:
-    """Compute a unit and keep its rows."""
+    """Compute unit number i and keep its rows."""
     start = time.process_time()
     try:
         with warnings.catch_warnings(record=True) as caught:

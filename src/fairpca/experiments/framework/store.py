@@ -1,6 +1,6 @@
-"""Results kept on disk under the hash of everything they depend on, and the data to compute them.
+"""The cache of results, each under the hash of everything it depends on, and the data folder.
 
-An entry that is damaged, half written or under the wrong name is computed again and written over.
+An entry that is damaged, half written or under the wrong name is computed again and overwritten.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from fairpca.datasets.bundle import read_bytes
 
 T = TypeVar("T")
 Arrays = dict[str, NDArray[Any]]
+Key = Mapping[str, object]
 _DAMAGE = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, MemoryError),
     *(zipfile.BadZipFile, zlib.error),
@@ -53,7 +54,7 @@ def default_data() -> Path | None:
     return Path(shared) / "data" if shared else None
 
 
-def digest(*parts: Any) -> str:
+def digest(*parts: object) -> str:
     """Return the SHA-256 of arrays (type, shape and bytes) and of values that JSON can write.
 
     Examples
@@ -130,7 +131,7 @@ class Store:
             for name in names
         }
 
-    def entry(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
+    def entry(self, key: Key) -> dict[str, Any] | None:
         """Return what was kept under a key, or None."""
 
         def checked(file: BinaryIO) -> dict[str, Any]:
@@ -141,22 +142,20 @@ class Store:
 
         return self._read(key, "json", checked)
 
-    def keep(self, key: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+    def keep(self, key: Key, content: Mapping[str, object]) -> None:
         """Keep values that JSON can write, whole or not at all."""
         plain = _plain(content)
         text = json.dumps({"key": _plain(key), "content": plain, "check": digest(plain)})
         write_bytes(self._new(key, "json"), text.encode())
 
-    def values(
-        self, key: Mapping[str, Any], make: Callable[[], Mapping[str, Any]]
-    ) -> dict[str, Any]:
+    def values(self, key: Key, make: Callable[[], Mapping[str, object]]) -> dict[str, Any]:
         """Return what was kept under a key, or make and keep it: a mapping of plain values."""
         found = self.entry(key)
         if found is None:
             self.keep(key, found := dict(make()))
         return found
 
-    def arrays(self, key: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
+    def arrays(self, key: Key, make: Callable[[], Arrays]) -> Arrays:
         """Return the arrays kept under a key, or make and keep them."""
 
         def loaded(file: BinaryIO) -> Arrays:
@@ -170,7 +169,7 @@ class Store:
                 np.savez_compressed(target, **found)  # type: ignore[arg-type]
         return found
 
-    def _read(self, key: Mapping[str, Any], suffix: str, load: Callable[[BinaryIO], T]) -> T | None:
+    def _read(self, key: Key, suffix: str, load: Callable[[BinaryIO], T]) -> T | None:
         """Load an entry; None where there is none, or it is damaged or not a plain file."""
         path = self._path(key, suffix)
         try:
@@ -182,17 +181,17 @@ class Store:
         except _DAMAGE:
             return None
 
-    def _path(self, key: Mapping[str, Any], suffix: str) -> Path:
+    def _path(self, key: Key, suffix: str) -> Path:
         name = digest({"key": _plain(key), "versions": versions()})
         return self.cache / name[:2] / f"{name}.{suffix}"
 
-    def _new(self, key: Mapping[str, Any], suffix: str) -> Path:
+    def _new(self, key: Key, suffix: str) -> Path:
         path = self._path(key, suffix)
         make_folder(path.parent)
         return path
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return a value as JSON would give it back."""
     return json.loads(json.dumps(value))
 

@@ -1,9 +1,10 @@
-"""Figures 1–3 of Lee et al. (2022): groups that moments cannot tell apart, and more dimensions.
+"""Figures 1–3 of Lee et al. (2022): groups with equal moments, and results over the dimension.
 
 Synthetic data #1 (§8.1): a normal cloud and two clusters of nearly its mean and covariance, p = 3.
-Synthetic data #2 (§8.2, Appendix H): normal groups in p₀ = 1000 dimensions, means apart by 2 and
-covariances by 1 in norm, seen in p = 20 … 100 random directions. Where the paper is silent: k = 2,
-ten draws, and the random matrix has independent standard normal entries.
+Synthetic data #2 (§8.2, Appendix H): normal groups in p₀ = 1000 dimensions, whose means differ by 2
+and covariances by 1 in norm, multiplied by p = 20 … 100 random directions. The paper does not say
+how many components and draws: here k = 2 and ten draws. Nor does it give the random matrix: here it
+has independent standard normal entries.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def cloud_and_clusters(seed: int, n: int = 150) -> tuple[Floats, NDArray[np.int6
 
 
 def growing_normals(seed: int, p: int, n: int = 240) -> tuple[Floats, NDArray[np.int64]]:
-    """Draw synthetic data #2, seen in p random directions.
+    """Draw synthetic data #2, multiplied by p random directions.
 
     The covariances are blocks of AR(1) processes (Equation 36), scaled so that their difference has
     spectral norm 1; the means differ by (1, …, 1), scaled to length 2. Draws of one seed differ in

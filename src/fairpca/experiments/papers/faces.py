@@ -1,10 +1,11 @@
 """Images with a group's mark erased: the stand-in for the CelebA experiment of Lee et al. (2023).
 
-The paper (§7.1, Appendix F.2) nullifies m directions in photographs of people with and without
-glasses and shows what is left, over m ∈ {1, 2, 5, 10} and over the block size b of the stage that
-finds them. CelebA may not be passed on; here are the AT&T/ORL faces (glasses), d = 10,304 > n, and
-handwritten digits (odd or even) with block sizes a tenth of the paper's. Images of people who are
-not among the training images are measured: the variance kept, and how well the mark is still told.
+The paper (§7.1, Appendix F.2) removes m directions from photographs of people with and without
+glasses and shows what is left, for m ∈ {1, 2, 5, 10} and several block sizes b of the stage that
+finds the directions. CelebA may not be redistributed. In its place are the AT&T/ORL faces
+(glasses), d = 10,304 > n, and handwritten digits (odd or even), with block sizes a tenth of the
+paper's. Measured on people who are not in the training images: the variance kept, and the area
+under the ROC curve (AUC) of a linear classifier of the mark.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -58,7 +59,7 @@ _K = 100
 _UNFAIR = (1, 2, 5, 10)
 _STEPS = 5  # as in the paper
 _N_SPLITS = 10
-_CHOSEN_M = 2  # with which block sizes are compared
+_CHOSEN_M = 2  # the m at which block sizes are compared
 _SHOWN = 6  # images in a figure
 
 
@@ -148,7 +149,7 @@ def _fitted(unit: Unit, images: Images, train: Rows, store: Store) -> dict[str, 
 
     def fit() -> dict[str, Floats]:
         m = int(unit["m"])
-        model: Any
+        model: MomentMatchingPCA | StreamingMomentMatchingPCA
         if unit["method"] == "PCA":
             model = MomentMatchingPCA(_K, match_mean=False)
         elif unit["method"] == "offline":
@@ -176,7 +177,7 @@ def _fitted(unit: Unit, images: Images, train: Rows, store: Store) -> dict[str, 
 
 
 def _auc(Z: Floats, mark: NDArray[np.bool_], Z_test: Floats, mark_test: NDArray[np.bool_]) -> float:
-    """Return how well a linear classifier trained on Z tells the mark in images it has not seen."""
+    """Return the AUC, on held-out images, of a linear classifier of the mark trained on Z."""
     model = giving_arrays(make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=2000)))
     scores = model.fit(Z, mark).decision_function(Z_test)
     return float(roc_auc_score(mark_test, scores))
@@ -233,7 +234,7 @@ def _gallery(rows: Mapping[str, Row], store: Store) -> go.Figure:
 
 
 def _people(images: Images, rows: Rows) -> Rows:
-    """Return one image each of a few people, and more of the same where they are too few."""
+    """Return one image each of a few people, or several of each if there are too few people."""
     first = np.sort(np.unique(images.person[rows], return_index=True)[1])
     others = np.setdiff1d(np.arange(len(rows)), first)
     chosen: Rows = rows[np.concatenate([first, others])]

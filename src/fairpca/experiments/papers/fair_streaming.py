@@ -54,9 +54,9 @@ def units(
     components: Sequence[int] = COMPONENTS,
     classifiers: Sequence[str] = tuple(CLASSIFIERS),
 ) -> list[Unit]:
-    """List what is to be measured of each fit: published protocol first, slow methods last.
+    """List the units: published protocol first, slow methods last.
 
-    A fit is made by the first unit that needs it; the measures of a split come first for that.
+    A fit is computed by the first unit that needs it, so the measures of a split come first.
     """
     sizes: dict[str, int] = {"rows": _QUICK_ROWS} if quick else {}
     return [
@@ -101,7 +101,7 @@ def _measured(split: Split, found: Representation, unit: Unit, store: Store) -> 
 
 
 def _leakage(split: Split, found: Representation) -> float:
-    """Return how well the better of two classifiers tells the groups apart in test rows."""
+    """Return the AUC of the better of two classifiers of the group, on test rows."""
     rows = slice(None, _LEAKAGE_ROWS)
     scores = attribute_leakage(
         found.test[rows],
@@ -116,7 +116,7 @@ def _leakage(split: Split, found: Representation) -> float:
 def _classified(
     split: Split, found: Representation, classifier: str, protocol: Any, store: Store
 ) -> dict[str, float]:
-    """Train and measure, or take the result of the same rows."""
+    """Train and measure a classifier, or take the kept result of the same rows."""
     trained = digest(found.train, split.train.y) if protocol == "honest" else ""
     key = {
         "of": "fair-streaming classifier",
@@ -130,7 +130,7 @@ def _classified(
         with warnings.catch_warnings():
             # A constant prediction leaves some rates undefined; none of them is used here.
             warnings.filterwarnings("ignore", message=".*undefined", category=UserWarning)
-            # scikit-learn's network takes an interruption for the end of its training.
+            # scikit-learn's network ends its training with a warning when it is interrupted.
             warnings.filterwarnings("error", message="Training interrupted by user")
             try:
                 return classify(split, found, classifier, protocol)
@@ -227,7 +227,7 @@ _CONSTANTS: Mapping[str, tuple[str, str]] = {
     "compas": ("54.74 (1.21)", "54.81 (1.04)"),
     "german_credit": ("69.80 (1.21)", "69.97 (1.93)"),
 }
-"""The printed linear SVM with k = 2 of the kernel rows, and of rows where it is a constant too."""
+"""Printed accuracies of a linear SVM that is a constant: in the kernel rows, and in other rows."""
 
 
 def _experiment(table: str, dataset: str, name: str, **part: Any) -> Experiment:

@@ -1,4 +1,4 @@
-"""Which method keeps most variance at each level of fairness, from the outcomes of the tables."""
+"""The page that compares methods: which keeps most variance below each level of unfairness."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from fairpca.datasets.recipes import recipe
-from fairpca.experiments.framework.cells import Cell, grouped
+from fairpca.experiments.framework.cells import grouped
 from fairpca.experiments.framework.experiment import Outcome
 from fairpca.experiments.framework.results_page import table_head, table_line
 from fairpca.experiments.papers.fair_streaming import AT_RANDOM
@@ -41,10 +41,10 @@ _CODES = (
 
 
 def code_of(method: str) -> str:
-    """Return a row of the tables as an estimator to copy; empty where there is none.
+    """Return a row of the tables as the code of an estimator; empty where there is none.
 
     The papers' rows of linear erasure have none: they keep arbitrary directions of what is left.
-    Nor has INLP as they ran it: linear SVMs without intercept, as many as leave k directions.
+    Nor has INLP as the papers ran it: linear SVMs without intercept, until k directions are left.
 
     Examples
     --------
@@ -58,10 +58,11 @@ def code_of(method: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Method:
-    """A method of a table, with its cells by metric."""
+    """A method of a table: its means by metric, and the number of splits of each mean."""
 
     name: str
-    cells: Mapping[str, Cell]
+    means: Mapping[str, float]
+    splits: Mapping[str, int]
 
     @property
     def code(self) -> str:
@@ -69,28 +70,24 @@ class _Method:
 
     @property
     def rank(self) -> int:
-        """The simplest method has the lowest."""
+        """Position in `_CODES`: the simplest method has the lowest."""
         return next(i for i, (pattern, _) in enumerate(_CODES) if re.fullmatch(pattern, self.name))
 
     @property
     def n(self) -> int:
         """Splits it was measured on."""
-        return self.cells["exp_var_pct"].n
+        return self.splits["exp_var_pct"]
 
     @property
     def variance(self) -> float:
-        return self.value("exp_var_pct")
-
-    def value(self, metric: str) -> float:
-        mean = self.cells[metric].mean
-        return float("nan") if mean is None else mean
+        return self.means["exp_var_pct"]
 
     def keeps_as_much_as(self, other: _Method) -> bool:
         return abs(self.variance - other.variance) <= _TIE
 
     def numbers(self) -> list[str]:
         return [
-            format(self.value(metric), form) if metric in self.cells else ""
+            format(self.means[metric], form) if metric in self.means else ""
             for metric, form in _FORMS.items()
         ]
 
@@ -138,7 +135,7 @@ _PREFACE = (
 
 
 def _about(dataset: str) -> str:
-    """Say what was fitted and measured."""
+    """Describe the rows that methods were fitted to and measured on."""
     split = load_split(dataset, 0)
     found = recipe(dataset)
     (n_train, d), n_test = split.train.X.shape, len(split.test.X)
@@ -154,16 +151,16 @@ def _tables(outcome: Outcome) -> dict[tuple[str, str], list[_Method]]:
     cells = [
         cell
         for cell in outcome.cells
-        if cell.mean is not None
-        and {"dataset", "k", "method"} <= set(cell.labels)
+        if {"dataset", "k", "method"} <= set(cell.labels)
         and not cell.labels.get("classifier")
         and code_of(str(cell.labels["method"]))
     ]
     found: dict[tuple[str, str], list[_Method]] = {}
     for (dataset, k, name), of_method in grouped(cells, "dataset", "k", "method").items():
-        method = _Method(name, {str(cell.labels["metric"]): cell for cell in of_method})
-        if {"exp_var_pct", "mmd2"} <= set(method.cells):
-            found.setdefault((dataset, k), []).append(method)
+        means = {str(c.labels["metric"]): c.mean for c in of_method if c.mean is not None}
+        splits = {str(c.labels["metric"]): c.n for c in of_method}
+        if {"exp_var_pct", "mmd2"} <= set(means):
+            found.setdefault((dataset, k), []).append(_Method(name, means, splits))
     return {place: methods for place, methods in found.items() if len(methods) > 1}
 
 
@@ -189,8 +186,8 @@ def _section(methods: Sequence[_Method]) -> Iterator[str]:
         if _below(methods, metric):
             yield from _choices(methods, metric, levels)
     for method in methods:
-        if AT_RANDOM in method.cells:
-            chance = method.value(AT_RANDOM)
+        if AT_RANDOM in method.means:
+            chance = method.means[AT_RANDOM]
             yield from ("", f"MMD² of plain PCA with rows in groups at random: {chance:.2g}.")
     most = max(method.n for method in methods)
     few = [f"{method.code} ({method.n})" for method in methods if method.n < most]
@@ -206,8 +203,8 @@ def _choices(methods: Sequence[_Method], metric: str, levels: Sequence[float]) -
     for best, reached in by_choice.items():
         limits = f"{_WORDS[metric]} " + ", ".join(f"{level:g}" for level in reached)
         if best is None:
-            least = min(_below(methods, metric), key=lambda method: method.value(metric))
-            lowest = f"none of them; the lowest is {least.value(metric):.3g}, {least.code}"
+            least = min(_below(methods, metric), key=lambda method: method.means[metric])
+            lowest = f"none of them; the lowest is {least.means[metric]:.3g}, {least.code}"
             yield table_line(limits, lowest, "", *least.numbers())
             continue
         as_good = ", ".join(
@@ -219,10 +216,10 @@ def _choices(methods: Sequence[_Method], metric: str, levels: Sequence[float]) -
 
 
 def _below(methods: Sequence[_Method], metric: str, level: float = math.inf) -> list[_Method]:
-    """Return the methods at most at a level, of those measured on all splits."""
+    """Return the methods whose metric is at most `level`, of those measured on all splits."""
     most = max(method.n for method in methods)
-    known = [m for m in methods if m.n == most and metric in m.cells]
-    return [m for m in known if m.cells[metric].n == most and m.value(metric) <= level]
+    known = [m for m in methods if m.n == most and m.splits.get(metric) == most]
+    return [m for m in known if m.means[metric] <= level]
 
 
 def _best(methods: Sequence[_Method], metric: str, level: float) -> _Method | None:

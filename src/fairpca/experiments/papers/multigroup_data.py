@@ -1,8 +1,8 @@
-"""The data sets of the multigroup paper that can be had, prepared as it says.
+"""The available data sets of the multigroup paper, prepared as it says.
 
-Sensitive column and label are removed, text columns one-hot, and every column is standardized over
-all rows; constant columns are left out. Heart, credit and COMPAS are read from the data
-folder.
+The sensitive column and the label are removed, text columns are one-hot encoded, constant columns
+are left out, and the others are standardized over all rows. Heart, credit and COMPAS are read from
+the data folder.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _READ: Mapping[str, tuple[str, Callable[[Source], Table]]] = MappingProxyType(
     }
 )
 DATASETS = tuple(_READ)
-"""The paper's, with rows as it has them (719 of COMPAS), all rows, and more groups."""
+"""The paper's data sets with its rows (719 of COMPAS), then with all rows, then more groups."""
 
 
 def read_from(dataset: str) -> str:

@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -22,7 +21,13 @@ from fairpca.estimators.worst_group import WorstGroupPCA
 from fairpca.experiments.framework.cells import PublishedCell, grouped, published_cells
 from fairpca.experiments.framework.experiment import Experiment, Outcome, Row, Unit, rows_of
 from fairpca.experiments.framework.store import Store
-from fairpca.experiments.papers.multigroup_data import DATASETS, Table, load_table, read_from
+from fairpca.experiments.papers.multigroup_data import (
+    DATASETS,
+    Floats,
+    Table,
+    load_table,
+    read_from,
+)
 from fairpca.metrics import group_reconstruction_error, incremental_loss, marginal_loss
 from fairpca.report.page.plots import duality_gaps, loss_by_rank
 from fairpca.solvers.balance.worst_group import worst_group_subspace
@@ -32,7 +37,8 @@ RANK, SEEDS = 8, 5
 _IN_THE_PAPER = DATASETS[:6]
 _SMALL = ("german_credit", "adult, by race")
 
-Components = Callable[[Table, int, int], Any]
+_Model = MultigroupPCA | WorstGroupPCA | BicriteriaPCA
+Components = Callable[[Table, int, int], Floats]
 _LOSSES: Mapping[str, Components] = MappingProxyType(
     {
         "multigroup": lambda t, k, _: _fitted(MultigroupPCA(k), t),
@@ -42,12 +48,14 @@ _LOSSES: Mapping[str, Components] = MappingProxyType(
         "PCA": lambda t, k, _: _plain(t, k),
     }
 )
-"""What is compared: fair PCA is solved for the worst mean loss per row, as published, and for the
-worst sum over rows, which multigroup vectors are compared by."""
+"""Components by method, of a data set, a number of components and a seed. Fair PCA is solved for
+the worst mean loss per row, as published, and for the worst sum over rows, as multigroup vectors
+are."""
 
 
-def _fitted(model: Any, table: Table) -> Any:
-    return model.fit(table.X, sensitive_features=table.groups).components_
+def _fitted(model: _Model, table: Table) -> Floats:
+    components: Floats = model.fit(table.X, sensitive_features=table.groups).components_
+    return components
 
 
 def _inputs(unit: Unit) -> Sequence[str]:
@@ -84,12 +92,13 @@ def _compute_losses(unit: Unit, store: Store) -> list[Row]:
     return rows
 
 
-def _plain(table: Table, k: int) -> Any:
+def _plain(table: Table, k: int) -> Floats:
     # Exact: the solver that scikit-learn would choose for wide tables is randomized.
-    return PCA(k, svd_solver="full").fit(table.X).components_
+    components: Floats = PCA(k, svd_solver="full").fit(table.X).components_
+    return components
 
 
-def _error(table: Table, V: Any) -> float:
+def _error(table: Table, V: Floats) -> float:
     return float(group_reconstruction_error(table.X, V, table.groups).overall)
 
 
@@ -129,7 +138,7 @@ def _compute_gaps(unit: Unit, store: Store) -> list[Row]:
     table = load_table(str(unit["dataset"]), store)
     model = MultigroupPCA(int(unit["ranks"]), solver=str(unit["solver"]))  # type: ignore[arg-type]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the gap says it
+        warnings.simplefilter("ignore")  # a solver that stops early shows in the gap
         model.fit(table.X, sensitive_features=table.groups)
     largest = model.incremental_losses_.max(axis=1)
     rows: list[Row] = []
@@ -147,7 +156,7 @@ def _gap_figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
     }
 
 
-METHODS: Mapping[str, Callable[[Table], Any]] = MappingProxyType(
+METHODS: Mapping[str, Callable[[Table], _Model]] = MappingProxyType(
     {
         "multigroup_svs": lambda t: MultigroupPCA(RANK),
         "multigroup_svs, paper's solver": lambda t: MultigroupPCA(
@@ -158,7 +167,7 @@ METHODS: Mapping[str, Callable[[Table], Any]] = MappingProxyType(
         "bicriteria": lambda t: BicriteriaPCA(RANK),
     }
 )
-"""What is timed, under the names of Table 2 and two more: the whole `fit`, from rows and labels."""
+"""What is timed, by the names of Table 2 and two more: the whole `fit`, from rows and labels."""
 
 
 def seconds(table: Table, method: str, repeats: int) -> float:

@@ -1,7 +1,7 @@
 """Figure 2 of Lee et al. (2023, Appendix F.1): two normal groups, d = 10, p = 0.2, m = 3, k = 2.
 
-The paper shows 1,000 projected points of three algorithms; beside them, ε_f and ε_o against the
-population's exact answer as rows come in. Sampling error falls as N^(−1/2).
+The paper shows 1,000 projected points of three algorithms. Added here are ε_f and ε_o against the
+population's exact answer, by the number of rows N: sampling errors fall as N^(−1/2).
 """
 
 from __future__ import annotations
@@ -148,10 +148,10 @@ def _figures(outcome: Outcome, store: Store) -> dict[str, go.Figure]:
 
 
 def _rates(outcome: Outcome) -> dict[str, list[Row]]:
-    """Fit powers of N to the errors of the methods that Theorem 1 is about, or whose rows it has.
+    """Fit powers of N to the errors of the methods that converge to the exact answer.
 
-    It needs N in proportion to 1/ε² for either error, so errors fall as N^(−1/2). The standard
-    error is that of the mean over seeds of each seed's own slope.
+    Theorem 1 needs N in proportion to 1/ε² for either error, so errors fall as N^(−1/2). The
+    standard error is that of the mean of the seeds' own slopes.
     """
     rates: list[Row] = []
     by_error = grouped(outcome.rows, "method", "metric")

@@ -31,7 +31,7 @@ from fairpca.solvers.balance.published import mean_projection
 from fairpca.solvers.balance.worst_group import WorstGroupProblem
 
 _REVISION = 1
-"""Goes up when a fit changes, so that no older one is taken from a cache."""
+"""Increase it when a fit changes, so that no older fit is taken from a cache."""
 Fitted = dict[str, NDArray[np.float64]]
 """``mean`` and orthonormal ``components``, or ``mean`` and a ``map`` of columns, or both parts
 projected, ``train`` and ``test``; and ``seconds`` of processor time where they were taken."""
@@ -75,9 +75,9 @@ def _projected(make: Callable[..., Any], **options: Any) -> Fit:
 
 
 def _may_stop_early(fit: Fit) -> Fit:
-    """Fit without convergence warnings: on COMPAS with k = 10 no bound can be met.
+    """Fit without convergence warnings: no bound can be met on COMPAS with k = 10.
 
-    The table's MMD² shows what was reached.
+    The MMD² in the table shows how close a fit came.
     """
 
     def quiet(split: Split, k: int) -> Fitted:
@@ -143,10 +143,10 @@ _rlace = _estimator(RLACE)
 
 
 def _of_eraser(model: Model) -> Fit:
-    """Return V as the paper took it: the k leading eigenvectors of the erasing projection itself.
+    """Return V as the paper does: the k leading eigenvectors of the erasing projection itself.
 
-    Its eigenvalues are 0 and 1: which of the vectors of eigenvalue 1 come first is left to LAPACK,
-    and no variance is maximized. About k/d of it is kept, as printed.
+    Its eigenvalues are 0 and 1. LAPACK decides which eigenvectors of eigenvalue 1 come first, and
+    no variance is maximized: about k/d of it is kept, as printed.
     """
 
     def fit(split: Split, k: int) -> Fitted:
@@ -182,9 +182,9 @@ DISTRIBUTION_METHODS: Mapping[str, Fit] = MappingProxyType(
 
 
 def _streaming_methods(dataset: str) -> dict[str, Fit]:
-    """Return the rows of Lee et al. (2023), in the printed order, and two that it does not have.
+    """Return the rows of Lee et al. (2023), in the printed order, and two further ones.
 
-    The last two are what the rows of Ravfogel et al. would be with PCA after the erasure.
+    These two are the methods of Ravfogel et al. with PCA after the erasure.
     """
     ours: dict[str, Fit] = {}
     for m, name in {0: "mean", **{m: f"m={m}" for m in UNFAIR.get(dataset, ())}}.items():

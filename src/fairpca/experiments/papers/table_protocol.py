@@ -91,8 +91,8 @@ def load_split(
 ) -> Split:
     """Return a split of a bundled data set as the papers drew and scaled it; `number` is the seed.
 
-    The last one is kept in memory: do not write to its arrays. With `rows`, only that many training
-    rows are taken, and half as many test rows: a small version.
+    The last split is kept in memory: do not write to its arrays. `rows` limits the training rows,
+    and half of it the test rows: a small version.
 
     Examples
     --------
@@ -154,8 +154,9 @@ def feature_names(dataset: str) -> tuple[tuple[str, ...], str]:
 def measure(split: Split, representation: Representation, bandwidth: float) -> dict[str, float]:
     """Return the variance kept and MMD² on the test part.
 
-    σ is the `median_bandwidth` of the training rows by plain PCA with as many components, for all
-    methods. Nothing is returned for a method that is not a projection: σ is of other units.
+    The bandwidth σ is the `median_bandwidth` of the training rows under plain PCA with as many
+    components, for all methods. A method that is not a projection has other units than σ: the
+    result is then empty.
 
     Examples
     --------
