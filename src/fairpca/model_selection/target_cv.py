@@ -25,7 +25,12 @@ from fairpca.model_selection.rule import (
     choose_setting,
 )
 from fairpca.model_selection.sample import gather_sample, split_rows
-from fairpca.model_selection.targets import MeasureOptions, check_reachable, find_target
+from fairpca.model_selection.targets import (
+    MeasureOptions,
+    TargetMeasure,
+    check_reachable,
+    find_target,
+)
 
 
 class FairnessTargetWarning(UserWarning):
@@ -286,7 +291,8 @@ class FairnessTargetCV(RefittedSearch):
         self.best_params_ = settings[choice.index]
         self.best_score_ = float(choice.kept[choice.index])
         self.best_unfairness_ = float(choice.unfairness[choice.index])
-        self._warn_unless_met(choice)
+        if not choice.met:
+            self._warn_of_nearest(choice, options.target)
         if self.refit:
             start = time.perf_counter()
             best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
@@ -342,10 +348,9 @@ class FairnessTargetCV(RefittedSearch):
         )
         return options, settings
 
-    def _warn_unless_met(self, choice: SettingChoice) -> None:
-        if choice.met:
-            return
-        target: Any = self.target if callable(self.target) else find_target(self.target)
+    def _warn_of_nearest(
+        self, choice: SettingChoice, target: TargetMeasure | Callable[..., float]
+    ) -> None:
         name = getattr(target, "name", getattr(target, "__name__", "unfairness"))
         i = choice.index
         warn_caller(
