@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["AdviceError", "AdviceWarning", "Setting", "python_words", "several"]
-
 
 @dataclass(frozen=True)
 class Setting:

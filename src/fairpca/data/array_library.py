@@ -17,8 +17,6 @@ from sklearn.utils._array_api import (
     get_namespace_and_device,
 )
 
-__all__ = ["Library", "giving_arrays", "library_of", "to_numpy"]
-
 T = TypeVar("T")
 
 

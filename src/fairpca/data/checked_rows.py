@@ -16,8 +16,6 @@ from fairpca.data.matrix import as_matrix
 from fairpca.data.row_values import checked_weights
 from fairpca.data.warn import warn_caller
 
-__all__ = ["CheckedRows", "RowRules", "numeric_matrix"]
-
 
 @dataclass(frozen=True, eq=False)
 class CheckedRows:

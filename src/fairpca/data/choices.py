@@ -6,8 +6,6 @@ import operator
 import re
 from typing import Any
 
-__all__ = ["CRITERIA", "check_choice", "parse_bytes"]
-
 CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
 """Fairness criteria: groups are compared in all rows, in those of positive label, or label by
 label."""

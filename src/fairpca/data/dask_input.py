@@ -20,16 +20,6 @@ from fairpca.data.frames import eager
 from fairpca.data.labels import label_array
 from fairpca.data.row_values import align_to_index
 
-__all__ = [
-    "Block",
-    "DaskTable",
-    "dask_meta",
-    "dask_module",
-    "dask_table",
-    "is_dask",
-    "is_dask_frame",
-]
-
 
 class Block(NamedTuple):
     """One part of the rows as it was given, unchecked.

@@ -30,15 +30,6 @@ from fairpca.data.labels import (
 from fairpca.data.row_numbers import first_row
 from fairpca.data.row_values import align_to_index
 
-__all__ = [
-    "Attribute",
-    "Groups",
-    "align_features",
-    "encode_groups",
-    "label_attribute",
-    "label_codes",
-]
-
 _JOINER = re.compile("[&'\"]")
 
 

@@ -16,20 +16,6 @@ from numpy.typing import NDArray
 
 from fairpca.data.warn import warn_caller
 
-__all__ = [
-    "UNLABELLED",
-    "Label",
-    "check_alike",
-    "check_levels",
-    "distinct_labels",
-    "factorize",
-    "label_array",
-    "label_key",
-    "level_array",
-    "object_array",
-    "sorted_labels",
-]
-
 Label = Hashable
 """A group's name as the user wrote it; None stands for "no label"."""
 

@@ -13,18 +13,6 @@ from fairpca.data.array_library import library_of
 from fairpca.data.frames import check_distinct_names, dense_columns, eager, without_stored_index
 from fairpca.data.row_numbers import first_row
 
-__all__ = [
-    "all_finite",
-    "as_matrix",
-    "as_numbers",
-    "check_no_underflow",
-    "column_name",
-    "explain_nonfinite",
-    "index_of",
-    "power_of_two",
-    "sum_of_squares",
-]
-
 _TINY_VARIANCE = 1e-290
 """Below this variance, sums of squares have lost digits to float64's subnormal numbers."""
 

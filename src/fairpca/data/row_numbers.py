@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["COUNTED", "first_row", "row_number", "rows_from"]
-
 COUNTED = "the first row of data is row 1"
 """How messages about tables and files count rows; a header is not a row."""
 

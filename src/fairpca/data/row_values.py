@@ -13,14 +13,6 @@ from sklearn.utils.validation import _check_sample_weight
 
 from fairpca.data.row_numbers import first_row
 
-__all__ = [
-    "ALL_ZEROS",
-    "align_to_index",
-    "checked_weights",
-    "masked_as_none",
-    "without_mask",
-]
-
 ALL_ZEROS = "sample_weight is all zeros; at least one weight must be positive"
 
 

@@ -14,8 +14,6 @@ from sklearn.utils.multiclass import type_of_target
 from fairpca.data.groups import Attribute, Groups
 from fairpca.data.labels import Label, factorize
 
-__all__ = ["balanced_sample", "compared_sample", "compared_within", "group_folds"]
-
 Rows = NDArray[np.intp]
 
 

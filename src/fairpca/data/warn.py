@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["collect_warnings", "warn_caller"]
-
 _INSIDE = (str(Path(__file__).parents[1]),)
 _BETWEEN = ("sklearn",)  # calls `fit` and `transform` in pipelines and searches
 

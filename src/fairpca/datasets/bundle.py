@@ -18,8 +18,6 @@ import pyarrow.parquet
 
 from fairpca.datasets.recipes import RECIPES, DatasetInfo, Preset, recipe
 
-__all__ = ["codes", "describe", "list_datasets", "read", "read_bytes", "select_rows", "table"]
-
 
 def list_datasets() -> tuple[DatasetInfo, ...]:
     """Return what is bundled, without reading any data.

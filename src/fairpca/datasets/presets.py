@@ -18,8 +18,6 @@ from fairpca.data.array_library import giving_arrays
 from fairpca.datasets.bundle import codes, read, select_rows
 from fairpca.datasets.recipes import RAW, DatasetInfo, Preset, recipe
 
-__all__ = ["Prepared", "labels_of", "prepare"]
-
 
 @dataclass(frozen=True)
 class Prepared:

@@ -14,8 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["RAW", "RECIPES", "DatasetInfo", "Preset", "Split", "recipe"]
-
 RAW = "raw"
 """The preset that encodes nothing and drops no row."""
 

@@ -18,14 +18,6 @@ from fairpca.metrics._inputs import ComparedRows, checked_rows, compared_rows
 from fairpca.solvers.distribution.bandwidth import median_distance_bandwidth, resolve_bandwidth
 from fairpca.solvers.distribution.value import group_mmd_squared
 
-__all__ = [
-    "Bandwidth",
-    "GroupDiscrepancy",
-    "median_bandwidth",
-    "mmd_squared",
-    "mmd_squared_by_pair",
-]
-
 Bandwidth = float | Literal["median"]
 
 

@@ -31,8 +31,6 @@ from fairpca.metrics._inputs import (
 )
 from fairpca.summaries.base import Floats
 
-__all__ = ["DownstreamResult", "GroupRates", "downstream", "downstream_published_train_on_test"]
-
 
 @dataclass(frozen=True)
 class GroupRates:

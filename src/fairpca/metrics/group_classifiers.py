@@ -21,16 +21,6 @@ from fairpca.data.array_library import giving_arrays
 from fairpca.metrics._inputs import ComparedRows
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "Classifiers",
-    "held_out_areas",
-    "held_out_scores",
-    "mean_areas",
-    "small_fit_threads",
-    "unfitted_classifiers",
-    "with_fewer_landmarks",
-]
-
 Classifiers = Sequence[str] | Mapping[str, Any]
 """Names, or unfitted classifiers by name; see `attribute_leakage`."""
 

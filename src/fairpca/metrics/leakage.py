@@ -37,8 +37,6 @@ from fairpca.metrics.group_classifiers import (
 from fairpca.metrics.permutation import permutation_p_value
 from fairpca.summaries.base import Floats
 
-__all__ = ["LeakageScore", "attribute_leakage", "linear_probe_unfairness"]
-
 _SHUFFLED = 1 << 21
 """Shuffled labels held at once. Larger: more memory."""
 

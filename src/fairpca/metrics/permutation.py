@@ -21,8 +21,6 @@ from fairpca.solvers.distribution.tiles import FEW_ROWS, Precision
 from fairpca.solvers.distribution.value import group_contrasts, group_mmd_squared, quadratic_forms
 from fairpca.summaries.base import Floats
 
-__all__ = ["PermutationTest", "mmd_permutation_test", "permutation_p_value"]
-
 WEIGHT_BYTES = 1 << 27
 """Memory of the weights of one batch of permutations, in bytes. Larger: fewer kernel passes."""
 SINGLE_ERROR, DOUBLE_ERROR = 5e-9, 1e-14

@@ -20,14 +20,6 @@ from fairpca.data.warn import warn_caller
 from fairpca.metrics._inputs import checked_groups, checked_loadings, checked_rows
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "GroupMeasure",
-    "extra_reconstruction_error",
-    "group_reconstruction_error",
-    "incremental_loss",
-    "marginal_loss",
-]
-
 Per = Literal["row", "group", "variance"]
 
 

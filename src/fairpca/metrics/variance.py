@@ -11,8 +11,6 @@ from fairpca.data.matrix import power_of_two
 from fairpca.metrics._inputs import checked_loadings, checked_rows, weight_shares
 from fairpca.summaries.base import Floats
 
-__all__ = ["PafoGaps", "communalities", "explained_variance_ratio", "pafo_gaps"]
-
 BLOCK_ROWS = 1024
 """Rows handled at once. Larger: more memory."""
 

@@ -23,8 +23,6 @@ from fairpca.data.tables.columns import numbers
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.models.files import Model, load_model
 
-__all__ = ["TransformedFile", "na_values_of", "open_for_model", "transform_file"]
-
 
 @dataclass(frozen=True)
 class TransformedFile:

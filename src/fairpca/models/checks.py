@@ -16,8 +16,6 @@ import numpy as np
 from fairpca.data.tables.columns import Kind
 from fairpca.data.tables.encoder import TableEncoder
 
-__all__ = ["check_details", "check_encoder_state", "check_map", "check_widths"]
-
 
 def _check_array(name: str, array: Any, n_dimensions: int, width: Any) -> None:
     """Check for a finite array of numbers with this many axes and one column per feature."""

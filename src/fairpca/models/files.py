@@ -33,8 +33,6 @@ from fairpca.data.tables.encoder import TableEncoder
 from fairpca.data.warn import warn_caller
 from fairpca.models.checks import check_details, check_encoder_state, check_map, check_widths
 
-__all__ = ["FORMAT_VERSION", "Model", "ModelFileError", "load_model", "save_model"]
-
 FORMAT = "fairpca-model"
 FORMAT_VERSION = 1
 

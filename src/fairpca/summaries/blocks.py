@@ -13,20 +13,6 @@ from scipy.linalg import get_blas_funcs
 from fairpca.data.array_library import to_numpy
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "REFERENCE_ROWS",
-    "cell_indicator",
-    "cell_sums",
-    "centered_blocks",
-    "centered_tiles",
-    "column_range",
-    "dense_rows",
-    "reference_point",
-    "weight_rows",
-    "weighted_sums",
-    "within_range",
-]
-
 _BLOCK_BYTES = 2 * 2**20
 """Size of a block of rows in flight, bytes. A larger one leaves the cache."""
 _MIN_BLOCK_ROWS = 512

@@ -12,19 +12,6 @@ from numpy.typing import NDArray
 from fairpca.data.groups import Attribute, Groups
 from fairpca.data.labels import Label, distinct_labels, label_key
 
-__all__ = [
-    "CellId",
-    "CellKey",
-    "Cells",
-    "Floats",
-    "Mask",
-    "cell_id",
-    "check_same_attributes",
-    "levels_of",
-    "merge_keys",
-    "split_into_cells",
-]
-
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 CellKey = tuple[Label | None, ...]

@@ -14,8 +14,6 @@ from fairpca.data.checked_rows import CheckedRows
 from fairpca.data.labels import Label, label_key
 from fairpca.summaries.base import GroupSummary, Mask
 
-__all__ = ["Contrast", "contrasts_of_rows", "one_versus_rest"]
-
 
 @dataclass(frozen=True, eq=False)
 class Contrast:

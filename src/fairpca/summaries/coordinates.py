@@ -21,19 +21,6 @@ from fairpca.summaries.blocks import column_range
 from fairpca.summaries.moments import GroupMoments, Resolution
 from fairpca.summaries.rows import centered
 
-__all__ = [
-    "DENSE_UP_TO",
-    "FORMED_UP_TO",
-    "ROTATED_UP_TO",
-    "Coordinates",
-    "EigenMethod",
-    "eigen_method",
-    "row_space",
-    "rows_are_fewer",
-    "summarize_rows",
-    "unlike_columns",
-]
-
 EigenMethod = Literal["dense", "lanczos"]
 """Decompose the matrix, or iterate with products only."""
 

@@ -18,8 +18,6 @@ from fairpca.summaries.partitions import PartitionedRows, Tally, check_block
 from fairpca.summaries.reduction import tree_reduce
 from fairpca.summaries.sketch import GroupSketch
 
-__all__ = ["DistributedRows"]
-
 
 @dataclass(frozen=True, eq=False)
 class DistributedRows(GroupSummary):

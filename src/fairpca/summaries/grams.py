@@ -9,8 +9,6 @@ import numpy as np
 from fairpca.data.labels import Label
 from fairpca.summaries.base import Floats, GroupSummary
 
-__all__ = ["GroupGrams", "group_grams"]
-
 
 @dataclass(frozen=True, eq=False)
 class GroupGrams:

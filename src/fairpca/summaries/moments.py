@@ -26,8 +26,6 @@ from fairpca.summaries.blocks import (
 )
 from fairpca.summaries.cells import Cells, merge_keys, split_into_cells
 
-__all__ = ["GroupMoments", "Resolution"]
-
 Resolution = Literal["cells", "pooled"]
 """Keep one scatter matrix per cell, or only their sum (all that matching means needs)."""
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 from scipy.linalg.blas import get_blas_funcs
 
-__all__ = ["orthonormalize_in_place"]
-
 _NARROW = 16
 """Columns up to which Householder reflections are used."""
 

@@ -25,14 +25,6 @@ from fairpca.summaries.reduction import compute, local_reduce, tree_reduce
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.stream import SummaryStream, faded
 
-__all__ = [
-    "CellIndex",
-    "PartitionedRows",
-    "Tally",
-    "check_block",
-    "nonfinite_error",
-]
-
 _REAL = "biuf"
 
 

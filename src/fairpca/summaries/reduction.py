@@ -14,8 +14,6 @@ from typing import Any
 
 from fairpca.data.dask_input import dask_module
 
-__all__ = ["compute", "local_reduce", "tree_reduce"]
-
 _TREE_WIDTH = 4
 
 

@@ -14,8 +14,6 @@ from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.blocks import within_range
 from fairpca.summaries.cells import split_into_cells
 
-__all__ = ["GroupRows", "centered"]
-
 
 @dataclass(frozen=True, eq=False)
 class GroupRows(GroupSummary):

@@ -27,17 +27,6 @@ from fairpca.summaries.blocks import (
 from fairpca.summaries.cells import CellId, CellKey, Cells
 from fairpca.summaries.orthonormal import orthonormalize_in_place
 
-__all__ = [
-    "CellRows",
-    "Parts",
-    "SketchCell",
-    "SketchRule",
-    "condensed",
-    "first_moments",
-    "power_joined",
-    "shorten",
-]
-
 SketchRule = Literal["power", "frequent_directions"]
 """How a factor that has grown too long is shortened; see `GroupSketch`."""
 

@@ -20,8 +20,6 @@ from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.waiting import WaitingRows, sum_of_squares
 
-__all__ = ["SummaryStream", "faded", "most_cells"]
-
 _BLOCK_BYTES, _BLOCK_ROWS = 8 * 2**20, 2048
 """Size of the rows that wait for a step, as float64 bytes and rows; more take more memory."""
 _LEAST_SHARE, _LEAST_WEIGHT = 1e-150, 1e-280

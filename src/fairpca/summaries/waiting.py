@@ -12,8 +12,6 @@ from fairpca.summaries.base import Floats
 from fairpca.summaries.blocks import dense_rows
 from fairpca.summaries.cells import CellKey, Cells, check_same_attributes, merge_keys
 
-__all__ = ["WaitingRows", "sum_of_squares"]
-
 
 @dataclass(frozen=True, eq=False)
 class WaitingRows:

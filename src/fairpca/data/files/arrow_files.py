@@ -22,16 +22,6 @@ from fairpca.data.files.arrow_types import decoded, plain_types
 from fairpca.data.files.table_source import DataFileError, TableSource, reading
 from fairpca.data.frames import stored_index
 
-__all__ = [
-    "ArrowWriter",
-    "DatasetSource",
-    "open_arrow",
-    "open_parquet",
-    "open_parquet_folder",
-    "write_arrow",
-    "write_parquet",
-]
-
 DATASET_BLOCK_VALUES = 2**22
 """The most values in a block of a dataset: 32 MiB of float64; more cost memory."""
 

@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 
 from fairpca.data.advice import AdviceError, Setting
 
-__all__ = ["check_flat", "decoded", "is_text", "nan_as_null", "plain_types"]
-
 
 def plain_types(data: Any) -> Any:
     """Return a table or record batch without views: text becomes large text, bytes large bytes.

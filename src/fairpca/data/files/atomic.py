@@ -14,8 +14,6 @@ from pathlib import Path
 
 from fairpca.data.files.paths import reason_of
 
-__all__ = ["OutputFileError", "atomic_path", "check_target", "make_folder", "write_bytes"]
-
 
 class OutputFileError(OSError):
     """A file could not be written; whatever stood under its name before is untouched."""

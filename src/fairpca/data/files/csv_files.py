@@ -30,8 +30,6 @@ from fairpca.data.files.csv_text import (
 from fairpca.data.files.table_source import DataFileError, TableSource
 from fairpca.data.row_numbers import COUNTED
 
-__all__ = ["open_csv", "write_csv"]
-
 BLOCK_BYTES = 1 << 20
 """Bytes parsed at a time, and the longest row that can be read; more cost memory."""
 

@@ -21,16 +21,6 @@ import pyarrow.compute as pc
 from fairpca.data.files.table_source import DataFileError
 from fairpca.data.row_numbers import COUNTED
 
-__all__ = [
-    "check_quotes",
-    "code_example",
-    "find_code",
-    "holds_hexadecimal",
-    "holds_padded",
-    "note_codes",
-    "possible_codes",
-]
-
 _KEY = b"fairpca.code"
 _CODE = r"^\s*(?:0[0-9]+|[-+]?[0-9]{20,})\s*$"
 _PADDED = re.compile(rb'0(?<=[,;\t\r\n" ]0)[0-9]+(?=[ ]*[,;\t\r\n"])')

@@ -15,8 +15,6 @@ import scipy.sparse
 from fairpca.data.array_library import to_numpy
 from fairpca.data.groups import Attribute, Groups
 
-__all__ = ["RowsDigest"]
-
 _PARTS = ("values of X", "sensitive features", "sample weights", "labels y")
 
 

@@ -15,8 +15,6 @@ from fairpca.data.files.kinds import open_table
 from fairpca.data.files.row_source import RowBlock, RowSource, column_list
 from fairpca.data.files.table_source import DataFileError, check_columns
 
-__all__ = ["ImageFolder"]
-
 Channel = Literal["grey", "red", "green", "blue"]
 _CHANNELS = {"red": 0, "green": 1, "blue": 2}
 

@@ -24,18 +24,6 @@ from fairpca.data.files.numpy_files import NumpyWriter, open_numpy
 from fairpca.data.files.paths import check_readable
 from fairpca.data.files.table_source import DataFileError, TableSource, reading
 
-__all__ = [
-    "OUTPUT_SUFFIXES",
-    "SUFFIXES",
-    "RowWriter",
-    "is_text",
-    "open_table",
-    "output_suffix",
-    "read_table",
-    "row_writer",
-    "write_table",
-]
-
 
 class RowWriter(Protocol):
     """Takes blocks of rows; the first one fixes the columns."""

@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from fairpca.data.files.paths import check_readable
 from fairpca.data.files.table_source import DataFileError, TableSource
 
-__all__ = ["Archive", "NumpyWriter", "map_array", "open_numpy", "read_header"]
-
 _MATRIX_KEYS = ("X", "data")
 _NAME_KEYS = ("feature_names", "feature_names_in_", "columns")
 _DAMAGE = (ValueError, TypeError, LookupError, EOFError, OverflowError, MemoryError, SyntaxError)

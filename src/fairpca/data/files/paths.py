@@ -7,8 +7,6 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["check_readable", "reason_of"]
-
 _REASONS = {
     errno.ELOOP: "the link leads back to itself",
     errno.EACCES: "no permission",

@@ -23,8 +23,6 @@ from fairpca.data.files.row_source import (
 )
 from fairpca.data.files.stores import STORE_SUFFIXES, open_store
 
-__all__ = ["as_row_source", "prefetched"]
-
 _Block = TypeVar("_Block")
 
 

@@ -17,16 +17,6 @@ import pyarrow as pa
 from fairpca.data.files.arrow_types import check_flat, is_text
 from fairpca.data.files.table_source import TableSource, check_columns
 
-__all__ = [
-    "ArraySource",
-    "BlockStream",
-    "RowBlock",
-    "RowSource",
-    "TableRows",
-    "are_names",
-    "column_list",
-]
-
 BLOCK_BYTES = 32 * 2**20
 """Bytes of a block read from an array, unless told otherwise; more cost memory."""
 

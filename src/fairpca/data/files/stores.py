@@ -16,8 +16,6 @@ from fairpca.data.files.paths import check_readable
 from fairpca.data.files.row_source import ArraySource, are_names
 from fairpca.data.files.table_source import DataFileError
 
-__all__ = ["STORE_SUFFIXES", "open_store"]
-
 STORE_SUFFIXES = (".zarr", ".h5", ".hdf5", ".h5ad")
 
 

@@ -15,17 +15,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-__all__ = [
-    "BLOCK_ROWS",
-    "ColumnNotFoundError",
-    "DataFileError",
-    "TableInMemory",
-    "TableSource",
-    "check_columns",
-    "reading",
-    "rows_per_block",
-]
-
 BLOCK_ROWS = 16_384
 """Rows per block unless told otherwise; more cost memory, and wide tables get fewer."""
 

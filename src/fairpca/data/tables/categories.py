@@ -14,8 +14,6 @@ from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.tables.columns import MISSING, Kind, text_codes
 from fairpca.data.warn import warn_caller
 
-__all__ = ["UnseenValues", "category_codes", "category_of", "describe_filled"]
-
 _LIKE_MISSING = re.compile(r"\(+missing\)+")
 
 

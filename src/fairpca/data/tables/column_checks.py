@@ -33,16 +33,6 @@ from fairpca.data.tables.disguises import (
 )
 from fairpca.data.warn import warn_caller
 
-__all__ = [
-    "MAX_CATEGORIES",
-    "check_no_missing",
-    "check_not_code",
-    "check_scalable",
-    "check_so_far",
-    "check_usable",
-    "warn_of_columns",
-]
-
 Floats = NDArray[np.float64]
 
 MAX_CATEGORIES = 1_000

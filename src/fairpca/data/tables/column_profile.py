@@ -20,15 +20,6 @@ from fairpca.data.advice import AdviceError
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.tables.columns import Kind, column_kind, numbers, text_values
 
-__all__ = [
-    "Moments",
-    "NumberProfile",
-    "TableProfile",
-    "TextProfile",
-    "joined_moments",
-    "no_moments",
-]
-
 Ints = NDArray[np.intp]
 
 KEPT = 50_000

@@ -23,20 +23,6 @@ from fairpca.data.files.table_source import check_columns
 from fairpca.data.frames import check_distinct_names, dense_columns, without_stored_index
 from fairpca.data.row_numbers import COUNTED, row_number
 
-__all__ = [
-    "MISSING",
-    "Kind",
-    "as_table",
-    "chosen_columns",
-    "column_kind",
-    "count_missing",
-    "numbers",
-    "refuse_empty",
-    "refuse_infinite",
-    "text_codes",
-    "text_values",
-]
-
 MISSING = "(missing)"
 """The value that missing text becomes where it is imputed."""
 

@@ -12,8 +12,6 @@ from typing import Literal
 
 from fairpca.data.advice import AdviceError, Setting
 
-__all__ = ["GROUPED", "MOSTLY", "disguised", "has_comma", "is_number", "rewritten"]
-
 MOSTLY = 0.95
 """If a larger share of a text column's rows is numbers (or dates), the others count as faults."""
 

@@ -39,8 +39,6 @@ from fairpca.data.tables.column_profile import (
 from fairpca.data.tables.columns import Kind, as_table, chosen_columns, count_missing, numbers
 from fairpca.data.transaction import all_or_nothing, fits_anew
 
-__all__ = ["TableEncoder"]
-
 BATCH_ROWS = 65_536
 """Rows encoded at a time: more take more working memory, and save little time."""
 

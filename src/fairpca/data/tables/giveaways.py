@@ -23,8 +23,6 @@ from fairpca.data.tables.relations import MOST_VALUES, Floats, Relation, Sorted
 from fairpca.data.tables.roles import TableParts
 from fairpca.data.warn import warn_caller
 
-__all__ = ["Giveaways", "warn_of_giveaways"]
-
 CHANCE = 1e-3
 """The probability of reporting any column of a table in which none is related to groups or label.
 If it is larger, more chance relations are reported."""

@@ -21,8 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-__all__ = ["Relation", "Sorted"]
-
 MOST_VALUES = 4096
 """The most source values remembered; beyond, a source on a scale keeps the ends of its runs. A
 larger number takes more memory and time."""

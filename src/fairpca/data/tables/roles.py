@@ -27,17 +27,6 @@ from fairpca.data.labels import object_array
 from fairpca.data.tables.columns import numbers
 from fairpca.data.tables.disguises import is_number
 
-__all__ = [
-    "LabelTally",
-    "Roles",
-    "TableParts",
-    "assign_roles",
-    "check_attributes",
-    "label_values",
-    "parse_edges",
-    "split_table",
-]
-
 MAX_NUMERIC_LEVELS = 20
 """A sensitive column with more distinct numbers than this is refused as a scale."""
 

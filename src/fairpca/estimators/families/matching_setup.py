@@ -24,8 +24,6 @@ from fairpca.summaries.base import Floats
 from fairpca.summaries.contrasts import Contrast
 from fairpca.summaries.coordinates import Coordinates, row_space
 
-__all__ = ["MatchingSetup", "matching_coordinates"]
-
 _EMPTY = 1e-12
 """Share of the variance of the columns an axis is made of, up to which its own variance counts as
 rounding. Larger: more axes are treated as empty."""

@@ -18,8 +18,6 @@ from fairpca.solvers.distribution.step import Damping, StepModel, TangentStep, s
 from fairpca.solvers.numerics.stiefel import Bases, horizontal
 from fairpca.summaries.base import Floats
 
-__all__ = ["maximize_variance"]
-
 _TINY = 1e-300
 
 

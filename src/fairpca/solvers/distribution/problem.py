@@ -9,8 +9,6 @@ from fairpca.solvers.distribution.gradient import Discrepancy
 from fairpca.solvers.distribution.settings import DEFAULT_SETTINGS, SearchSettings
 from fairpca.summaries.base import Floats
 
-__all__ = ["Iterate", "MatchingProblem", "MatchingSolution", "SearchResult", "Start"]
-
 
 class Candidate(Protocol):
     """A subspace with a variance share and an MMD²."""

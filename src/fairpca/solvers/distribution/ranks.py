@@ -23,8 +23,6 @@ from fairpca.solvers.distribution.problem import (
 from fairpca.solvers.distribution.search import search, search_nearby
 from fairpca.solvers.distribution.starts import RankedStarts
 
-__all__ = ["search_over_ranks"]
-
 
 class Limits(TypedDict):
     """When runs end; see `search`."""

@@ -21,8 +21,6 @@ from fairpca.solvers.distribution.problem import (
 )
 from fairpca.solvers.numerics.stiefel import horizontal, retract
 
-__all__ = ["finish_exactly", "no_worse", "search", "search_nearby"]
-
 
 def search(
     problem: MatchingProblem,

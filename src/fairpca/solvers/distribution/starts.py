@@ -12,8 +12,6 @@ from fairpca.solvers.distribution.problem import Start
 from fairpca.solvers.distribution.settings import SearchSettings
 from fairpca.summaries.base import Floats
 
-__all__ = ["MomentMatching", "RankedStarts", "StartMaker"]
-
 MEAN_MATCHING = "mean matching"
 
 

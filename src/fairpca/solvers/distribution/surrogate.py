@@ -28,8 +28,6 @@ from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.solvers.numerics.threads import map_parts
 from fairpca.summaries.base import Floats
 
-__all__ = ["FeatureDiscrepancy", "surrogate_of"]
-
 _BLOCK = 2048
 """Rows whose cosines and sines a thread holds at once. Larger: more memory, fewer products."""
 

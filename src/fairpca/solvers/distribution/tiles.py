@@ -17,16 +17,6 @@ from scipy.spatial.distance import cdist
 from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "DistanceTiles",
-    "Precision",
-    "Tile",
-    "centered",
-    "exponent_tiles",
-    "kernel_tiles",
-    "tile_precision",
-]
-
 Precision = Literal["auto", "single", "double"]
 """Of tiles; sums over them are float64. "double" agrees with a plain float64 computation to about
 1e-15 absolute. "single" (float32) errs by about 1e-9 in MMD², and gives way to "double" where the
