@@ -1,8 +1,8 @@
 """Dask collections as blocks of rows, each with its own labels, y and weights.
 
 Arrays, frames and lists of delayed (X, labels) parts become delayed `Block` values in row order.
-What comes beside X, on Dask or in memory, is cut at the same rows. Nothing is computed but lengths,
-where they are unknown and needed.
+Labels, y and weights, on Dask or in memory, are cut at the same rows. Only lengths are computed,
+and only where they are unknown and needed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from fairpca.data.row_values import align_to_index
 
 
 class Block(NamedTuple):
-    """One part of the rows as it was given, unchecked.
+    """One part of the rows as the user gave it, unchecked.
 
-    In a block that is to be read for its labels alone, X is its row index, or its number of rows.
+    Where only labels are needed, X is the block's row index, or its number of rows.
     """
 
     X: Any
@@ -74,7 +74,7 @@ def dask_module(name: str = "dask") -> Any:
 
 
 def dask_table(X: Any, sensitive_features: Any, y: Any, sample_weight: Any) -> DaskTable:
-    """Cut everything along the blocks of X.
+    """Cut X and the values given with it into the blocks of X.
 
     X is a Dask array (rechunked if its columns are cut), a frame, or a sequence of delayed parts: X
     or (X, labels[, weights[, y]]), delayed as a whole or item by item. Lazy values beside X go with

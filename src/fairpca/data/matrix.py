@@ -90,7 +90,7 @@ def index_of(X: Any) -> Any:
 def all_finite(X: Any) -> bool:
     """Whether no value of an array of any library is NaN or infinite.
 
-    A finite sum shows it; only where the sum overflows is each value looked at.
+    A finite sum shows it; each value is checked only where the sum is not finite.
     """
     library = library_of(X)
     if library is not None:
@@ -163,7 +163,7 @@ def check_no_underflow(X: Any, variance: float) -> None:
     """Raise ValueError if X varies, but by so little that its squares vanish in float64.
 
     `variance` is the total variance of X as computed, in squared units. X is None where the rows
-    are no longer held, and only their variance can tell.
+    are no longer held.
     """
     if variance > _TINY_VARIANCE:
         return

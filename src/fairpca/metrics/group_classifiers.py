@@ -27,7 +27,7 @@ Classifiers = Sequence[str] | Mapping[str, Any]
 LANDMARKS = 300
 """Most Nyström landmarks of "rbf". Larger: closer to the kernel, and slower."""
 _FEW_ROWS = 5000
-"""Rows up to which one thread fits. Larger: threads wait longer than they work."""
+"""Rows up to which one thread fits. Larger: slower on several cores."""
 
 
 def unfitted_classifiers(
@@ -162,7 +162,7 @@ def held_out_areas(
 
 
 def small_fit_threads(n_samples: int) -> Any:
-    """Return a context with one thread for few rows, where more wait longer than they work."""
+    """Return a context with one thread for few rows, where more threads are slower."""
     return threadpool_limits(1 if n_samples <= _FEW_ROWS else None)
 
 

@@ -69,10 +69,9 @@ def mmd_permutation_test(
     """Test whether the groups' distributions differ, by permuting the group labels.
 
     The statistic is the biased `mmd_squared` (summed over pairs of groups, over attributes and
-    over strata).
-    All permutations share one pass over the kernel: MMD² is a sum of quadratic forms wᵀKw, one
-    per contrast between groups, so a permutation is one more column of a matrix product. Time
-    O(n²(k + n_permutations)), memory O(n · n_permutations).
+    over strata). All permutations share one pass over the kernel: MMD² is a sum of quadratic forms
+    wᵀKw, one per contrast between groups, so a permutation is one more column of a matrix product.
+    Time O(n²(k + n_permutations)), memory O(n · n_permutations).
 
     Parameters
     ----------
@@ -139,7 +138,7 @@ def mmd_permutation_test(
 
     permuted = statistics(rng, "auto")
     if tolerance == SINGLE_ERROR and permuted.std(axis=1).min() < 200.0 * SINGLE_ERROR:
-        # float32's noise would decide between permutations: the same ones again, in float64
+        # float32 rounding would rank the permutations: compute the same ones in float64
         tolerance = DOUBLE_ERROR
         permuted = statistics(same_rng, "double")
     attributes = parts[0].groups.attributes

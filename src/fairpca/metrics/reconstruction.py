@@ -70,12 +70,12 @@ class GroupMeasure(Mapping[Any, float]):
 
     @property
     def difference(self) -> float:
-        """Largest less smallest; 0 when all groups fare alike."""
+        """Largest less smallest; 0 when all groups have the same number."""
         return float(np.ptp(self.array))
 
     @property
     def ratio(self) -> float:
-        """Smallest over largest, in [0, 1] for losses; 1 when all fare alike (also at zero)."""
+        """Smallest over largest, in [0, 1] for losses; 1 when all are equal (also at zero)."""
         largest = float(np.max(self.array))
         return float(np.min(self.array)) / largest if largest > 0 else 1.0
 

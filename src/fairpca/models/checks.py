@@ -1,7 +1,4 @@
-"""Whether the parts of a model that was read from a file fit together.
-
-Each check raises `ValueError`, which says what does not.
-"""
+"""Checks that the parts of a model read from a file fit together; each raises `ValueError`."""
 
 from __future__ import annotations
 

@@ -62,10 +62,10 @@ class ModelFileError(ValueError):
 
 @dataclass(frozen=True)
 class Model:
-    """What a model file holds.
+    """The content of a model file.
 
-    The fitted estimator, the encoder that makes its input of raw tables, and facts that came with
-    it, such as the names of the sensitive columns.
+    The fitted estimator, the encoder that turns raw tables into its input, and details, such as the
+    names of the sensitive columns.
     """
 
     estimator: Any
@@ -180,7 +180,7 @@ def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
     """Return an estimator's class, parameters and fitted attributes in terms of JSON."""
     kind = type(estimator)
     module = _module_of(kind)
-    getattr(estimator, "components_", None)  # streaming estimators work it out when asked
+    getattr(estimator, "components_", None)  # streaming estimators compute it at first access
     attributes = {
         name: value for name, value in vars(estimator).items() if _ATTRIBUTE.fullmatch(name)
     }
@@ -298,7 +298,7 @@ def _restore(header: Mapping[str, Any], members: Mapping[str, bytes]) -> Model:
 
 
 def _array(content: bytes, name: str) -> NDArray[Any]:
-    """Read an array whose header promises just what its member holds."""
+    """Read an array, after checking that its member has the size that its header promises."""
     file = io.BytesIO(content)
     shape, dtype = read_header(file, name, len(content))
     size = math.prod(shape) * dtype.itemsize

@@ -19,7 +19,7 @@ CellId = tuple[tuple[bool, Label | None], ...]
 
 
 def cell_id(key: CellKey) -> CellId:
-    """Return what tells cells apart in a dictionary: labels by value, but True is not 1."""
+    """Return a cell's key for dictionaries: labels by value, but True is not 1."""
     return tuple(map(label_key, key))
 
 

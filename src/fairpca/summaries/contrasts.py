@@ -19,18 +19,10 @@ from fairpca.summaries.base import GroupSummary, Mask
 class Contrast:
     """Two sets of a summary's cells, set against each other.
 
-    Parameters
-    ----------
-    attribute : str
-        The sensitive attribute.
-    level : hashable
-        The group on the first side.
-    inside, outside : ndarray of bool, shape (n_cells,)
-        Cells of the group, and of the attribute's other groups.
-    reference : ndarray of bool, shape (n_cells,)
-        All cells of the stratum, labelled or not: their mean is the center of second moments.
-    value : hashable or None
-        The stratum's label; None without strata.
+    `level` of `attribute` is the group on the first side. `inside` and `outside`, shape (n_cells,),
+    are the cells of this group and of the attribute's other groups; `reference` all cells of the
+    stratum, labelled or not, whose mean is the center of second moments. `value` is the stratum's
+    label, None without strata.
     """
 
     attribute: str

@@ -49,10 +49,6 @@ class DistributedRows(GroupSummary):
         product: Floats = tree_reduce(nodes, _add_all)
         return product
 
-    def within_dense(self, coefficients: Floats) -> Floats:
-        """See `GroupSummary.within_dense`; needs O(d²) memory."""
-        return self.within_matmat(coefficients, np.eye(self.n_features))
-
     def within_diagonal(self, coefficients: Floats) -> Floats:
         """See `GroupSummary.within_diagonal`."""
         diagonal: Floats = coefficients @ self.spreads

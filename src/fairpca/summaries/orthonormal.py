@@ -45,7 +45,7 @@ def orthonormalize_in_place(A: NDArray[Any]) -> NDArray[Any]:
     if first is None:
         return _by_halves(A)
     second = _cholesky_step(A)
-    # What one step leaves of non-orthogonality, another removes.
+    # A second step removes the error that the first one leaves.
     last = _by_halves(A) if second is None else second
     R: NDArray[Any] = last @ first
     return R
@@ -91,7 +91,7 @@ def _gram(A: NDArray[Any], dtype: Any) -> NDArray[Any]:
 
 
 def _by_halves(A: NDArray[Any]) -> NDArray[Any]:
-    """Orthonormalise the left half of the columns, then what the others have beside it."""
+    """Orthonormalize the left half of the columns, then the right half less its projection."""
     half = A.shape[1] // 2
     left, right = A[:, :half], A[:, half:]
     (gemm,) = get_blas_funcs(("gemm",), (A,))
@@ -123,6 +123,6 @@ def _householder(A: NDArray[Any]) -> NDArray[Any]:
 
 
 def _store(place: NDArray[Any], result: NDArray[Any]) -> None:
-    """Make sure that a result is where it was to be: BLAS may have had to copy."""
+    """Copy a result to its place, unless BLAS has written it there."""
     if not np.shares_memory(place, result):
         place[:] = result

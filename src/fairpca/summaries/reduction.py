@@ -25,7 +25,7 @@ def compute(nodes: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _large_graphs() -> Any:
-    # A thin matrix that all blocks are multiplied with may be large for a graph, and is meant.
+    # The thin matrix that all blocks are multiplied with may exceed Dask's threshold for a warning.
     if "distributed" not in sys.modules:  # its defaults would be lost, were it imported meanwhile
         return nullcontext()
     return dask_module().config.set({"distributed.admin.large-graph-warning-threshold": "4GiB"})

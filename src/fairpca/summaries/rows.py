@@ -75,10 +75,6 @@ class GroupRows(GroupSummary):
         product: Floats = np.asarray(self.rows.T @ scores)
         return product
 
-    def within_dense(self, coefficients: Floats) -> Floats:
-        """See `GroupSummary.within_dense`; needs O(d²) memory."""
-        return self.within_matmat(coefficients, np.eye(self.n_features))
-
     def within_diagonal(self, coefficients: Floats) -> Floats:
         """See `GroupSummary.within_diagonal`."""
         weights = coefficients[self.codes] * self.sample_weight

@@ -34,7 +34,7 @@ _CAPACITY = {"power": 4, "frequent_directions": 2}
 """Rows a factor may grow to before it is shortened, in multiples of the rank."""
 
 _REFERENCE_VALUES = 2**18
-"""Values of early rows whose mean sums are taken about; more cost time, and lose fewer digits."""
+"""Values of the early rows about whose mean sums are taken. Larger: slower, fewer digits lost."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +223,7 @@ class GroupSketch(GrowingSummary):
         return diagonal
 
     def directions_held(self) -> int:
-        """Return how many directions the sketch may know of."""
+        """See `GroupSummary.directions_held`."""
         return sum(map(len, self.factors)) + len(self.keys) - 1
 
     def spectral_error(self) -> float:

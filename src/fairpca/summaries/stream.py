@@ -21,12 +21,12 @@ from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.waiting import WaitingRows, sum_of_squares
 
 _BLOCK_BYTES, _BLOCK_ROWS = 8 * 2**20, 2048
-"""Size of the rows that wait for a step, as float64 bytes and rows; more take more memory."""
+"""Size of the rows that wait for an update, as float64 bytes and rows. Larger: more memory."""
 _LEAST_SHARE, _LEAST_WEIGHT = 1e-150, 1e-280
 """What a cell's weight may shrink to: a share of the heaviest, and a number. Smaller ones come near
 the end of float64; larger ones would count in sums."""
 _LEAST_AGED = 1e-100
-"""What a row's weight may shrink to among the rows of one step. If larger, steps are shorter."""
+"""Least weight of a row among the rows of one step. If larger, steps are shorter."""
 
 
 @dataclass(eq=False)
@@ -57,7 +57,7 @@ class SummaryStream:
 
     @property
     def block_rows(self) -> int:
-        """Rows that are worth a step; more where a summary holds more, and a step costs more."""
+        """Rows from which an update is worth its cost, which grows with the size of the summary."""
         cached = _BLOCK_BYTES // (8 * max(1, self.summary.n_features))
         return max(self.summary.least_rows, min(_BLOCK_ROWS, cached))
 
@@ -105,7 +105,7 @@ class SummaryStream:
         room = small and waiting.n_rows < self.block_rows and waiting.age + n <= self._longest_step
         full = waiting.age > 0 and not room
         squares, fade = 0.0, self.decay**n
-        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
             if full:
                 summary = self._with_waiting(summary)
                 waiting = waiting.cleared()

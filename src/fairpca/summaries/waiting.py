@@ -1,4 +1,4 @@
-"""Rows of small batches, kept as they came until they are worth a step of a summary."""
+"""Rows of small batches, kept unchanged until there are enough for an update of a summary."""
 
 from __future__ import annotations
 

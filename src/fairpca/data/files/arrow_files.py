@@ -23,7 +23,7 @@ from fairpca.data.files.table_source import DataFileError, TableSource, reading
 from fairpca.data.frames import stored_index
 
 DATASET_BLOCK_VALUES = 2**22
-"""The most values in a block of a dataset: 32 MiB of float64; more cost memory."""
+"""The most values in a block of a dataset: 32 MiB of float64. Larger: more memory."""
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 

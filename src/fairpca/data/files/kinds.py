@@ -39,8 +39,8 @@ class RowWriter(Protocol):
 class FileKind:
     """How the files with one suffix are named in messages, read, written and recognized.
 
-    Files of kinds without a `writer` cannot be written. The first bytes of a file are one of
-    `starts`; files of kinds without are text.
+    A kind without a `writer` cannot be written. A file begins with one of `starts`; a kind without
+    `starts` is text.
     """
 
     words: str
@@ -98,7 +98,7 @@ _HINTS = {
 """What to do with a file of another suffix."""
 
 _HEAD = 4096
-"""Bytes that are looked at to tell what a file is."""
+"""Bytes read to recognize the kind of a file. Larger: slower, for long text files."""
 
 
 def open_table(path: str | Path, *, na_values: Sequence[str] = ()) -> TableSource:
@@ -196,7 +196,7 @@ def row_writer(path: str | Path) -> Iterator[RowWriter]:
         try:
             yield writer
         except BaseException:
-            with suppress(Exception):  # the first error is the one to tell
+            with suppress(Exception):  # the first error is the one to report
                 writer.close()
             raise
         writer.close()

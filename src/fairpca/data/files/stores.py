@@ -106,7 +106,7 @@ def _column(store: Any, name: str, path: str) -> Any:
     A missing entry is None; text comes as str.
     """
     found, parent = _find(store, name, path)
-    with _naming(path, name):
+    with _naming_errors(path, name):
         if hasattr(found, "keys"):
             held = set(found.keys())
             if {"codes", "categories"} <= held:
@@ -126,8 +126,8 @@ def _column(store: Any, name: str, path: str) -> Any:
 
 
 @contextmanager
-def _naming(path: str, name: str) -> Iterator[None]:
-    """Name the column in an error over parts that do not fit together."""
+def _naming_errors(path: str, name: str) -> Iterator[None]:
+    """Name the column in errors caused by parts that do not fit together."""
     try:
         yield
     except (LookupError, IndexError, TypeError, AttributeError) as error:

@@ -166,7 +166,7 @@ class NumberProfile:
         self.n_rows += len(values)
 
     def _add_large(self, column: pa.Array, values: NDArray[np.float64]) -> None:
-        """Remember whole numbers that float64 may not tell apart, until two become one."""
+        """Remember whole numbers beyond 2**53, until two become equal in float64."""
         if self._first is None and column.null_count < len(column):
             self._first = column.drop_null()[0].as_py()
         large = np.abs(values) >= _EXACT_UP_TO  # False for NaN
@@ -184,9 +184,8 @@ class NumberProfile:
 class TableProfile:
     """Tallies of all columns of a table, whose `schema` is that of the first block.
 
-    `categorical` columns are text whatever they hold; `kinds` are those of columns known already,
-    by default their types tell. `max_categories` is the most values of a text column that the user
-    allows.
+    `categorical` columns count as text; `kinds` are the known kinds of columns, by default taken
+    from their types. `max_categories` is the most values of a text column that the user allows.
     """
 
     def __init__(

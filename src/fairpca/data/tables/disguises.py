@@ -1,6 +1,6 @@
 """Text that stands for a number or a date: ``12 %``, ``€1 000``, ``3,5``, ``31.12.1999``.
 
-File readers take it for text, and the encoder would silently make a feature of each value.
+File readers take such values for text, and the encoder would silently make each a feature.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_features_in_, n_features_out_ : int
         Columns of the table, and of the matrix.
     kinds_ : tuple of {"number", "text", "boolean"}
-        What each holds.
+        The kind of each column.
     categories_ : dict of str to tuple of str
         The values of each text column.
     means_, variances_ : ndarray of shape (n_numeric,)
@@ -86,7 +86,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_missing_ : dict of str to int
         Missing values seen, for columns that have any.
     n_samples_seen_ : int
-        Rows fitted on.
+        Rows that the encoder was fitted on.
 
     Notes
     -----
@@ -188,7 +188,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def check_learned(self) -> None:
-        """Raise what `fit` raises, judged by all rows so far, and warn of what it warns of."""
+        """Raise the errors and give the warnings of `fit`, for all rows so far."""
         check_usable(self._profile, impute=self.missing == "impute")
         if self.scale:
             check_scalable(
@@ -386,7 +386,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             offset += len(known)
 
     def _check_width(self, data: Any) -> None:
-        """Refuse an array of another width: its columns have no names to tell which are meant."""
+        """Refuse an array of another width: without names, columns cannot be matched."""
         if isinstance(data, np.ndarray) and data.ndim == 2:
             _check_n_features(self, data, reset=False)
 

@@ -211,7 +211,7 @@ class _Run:
         )
 
     def _partial_bases(self) -> Bases:
-        """Return the bases here with as much of the complement as one step takes in."""
+        """Return the current bases with the part of the complement that one step covers."""
         V, k, most = self.here.bases.V, self.problem.n_components, self.settings.unknowns
         width = max(most // k, min(4 * k, 2 * most // k), 1)
         slopes = [self.here.G, self.problem.variances[:, None] * V]
@@ -250,7 +250,7 @@ class _Run:
         self.lowest = min(self.lowest, there.mmd_squared)
 
     def _choose_growth(self, step: TangentStep, ratio: float) -> None:
-        """Decide by how much λ may grow in the next step."""
+        """Set the factor by which λ may grow in the next step."""
         if not self.patient:
             self.growth = self.settings.growth_hasty
             return

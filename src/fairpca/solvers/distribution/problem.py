@@ -1,4 +1,4 @@
-"""The values that the search passes on: the problem, its starts, and what a run or search found."""
+"""The data types of the search: the problem, its starts, and the results of runs and searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several runs, the best of them continued: the search for the most variance at MMD² ≤ τ.
+"""The search for the most variance at MMD² ≤ τ: trial runs from several starts, the best continued.
 
 Local runs find what is near their start, so a short trial is made from each start; trials end when
 enough of them agree on the best value, and the leading ones are continued. At a strict bound there
@@ -77,7 +77,7 @@ def search_nearby(
     max_iter: int = 100,
     settled: float | None = None,
 ) -> SearchResult:
-    """Return the best of what random moves away from the best point find, again and again.
+    """Return the best solution found by repeated random moves away from the best point.
 
     At a strict bound the local solutions of most variance lie near other good ones. A move is a
     random tangent of length 1 (45° if it were in one direction), its entries in proportion to the
@@ -130,7 +130,7 @@ def finish_exactly(
 
 
 def no_worse(found: SearchResult, problem: MatchingProblem, reference: Start) -> SearchResult:
-    """Return what was found, or the reference if that is better."""
+    """Return the result of the search, or the reference if that is better."""
     known = replace(
         found.solution,
         V=reference.V,

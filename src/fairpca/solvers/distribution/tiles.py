@@ -70,8 +70,8 @@ class DistanceTiles:
                     cdist(left[rows], right[columns], "sqeuclidean", out=values)
                     values *= self.scale
                 else:
-                    # In so thin a product threads only wait for each other: on a busy machine they
-                    # made it fifteen times slower.
+                    # Threads do not help in so thin a product: on a busy machine it was fifteen
+                    # times slower with them.
                     with small_problem_threads(left.shape[1]):
                         np.matmul(left[rows], right[columns].T, out=values)
                 if rows == columns:
@@ -79,7 +79,7 @@ class DistanceTiles:
                 yield Tile(rows, columns, values)
 
     def _factors(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Two tables whose product is c(|a|² + |b|² − 2ab): one product a tile, no additions."""
+        """Return two tables whose product is c(|a|² + |b|² − 2ab): one product per tile."""
         squares = self.scale * np.einsum("ij,ij->i", self.Z, self.Z)
         ones = np.ones_like(squares)
         left = np.column_stack([-2.0 * self.scale * self.Z, squares, ones])
