@@ -20,8 +20,8 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
 
 
-def parse_bytes(size: Any, *, name: str = "memory_limit") -> int:
-    """Return a number of bytes given as such or as text; ValueError if it is not positive.
+def parse_bytes(size: Any) -> int:
+    """Return a memory limit in bytes, given as such or as text; ValueError if it is not positive.
 
     Examples
     --------
@@ -36,6 +36,7 @@ def parse_bytes(size: Any, *, name: str = "memory_limit") -> int:
         amount = operator.index(size)
     if amount < 1:
         raise ValueError(
-            f"{name} must be a positive number of bytes or text such as '512MiB'; got {size!r}."
+            "memory_limit must be a positive number of bytes or text such as '512MiB'; got "
+            f"{size!r}."
         )
     return amount

@@ -161,7 +161,7 @@ def held_out_areas(
     return {key: float(np.mean(found)) for key, found in areas.items()}
 
 
-def small_fit_threads(n_samples: int) -> Any:
+def small_fit_threads(n_samples: int) -> threadpool_limits:
     """Return a context with one thread for few rows, where more threads are slower."""
     return threadpool_limits(1 if n_samples <= _FEW_ROWS else None)
 

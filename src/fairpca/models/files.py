@@ -15,7 +15,7 @@ import json
 import math
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -176,10 +176,15 @@ def load_model(path: str | Path) -> Model:
         raise ModelFileError(f"{path}: the model file is damaged: {error}") from error
 
 
-def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
+def _describe(estimator: Any, put_array: Callable[[NDArray[Any]], str]) -> dict[str, Any]:
     """Return an estimator's class, parameters and fitted attributes in terms of JSON."""
     kind = type(estimator)
-    module = _module_of(kind)
+    module = next((name for name, found in _candidates(kind.__name__) if found is kind), None)
+    if module is None:
+        raise ModelFileError(
+            f"{kind.__module__}.{kind.__name__} is not a public estimator of this package; only "
+            "those can be put into a model file."
+        )
     getattr(estimator, "components_", None)  # streaming estimators compute it at first access
     attributes = {
         name: value for name, value in vars(estimator).items() if _ATTRIBUTE.fullmatch(name)
@@ -205,16 +210,6 @@ def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
         "parameters": coded("parameter", parameters),
         "attributes": coded("attribute", attributes),
     }
-
-
-def _module_of(kind: type) -> str:
-    for module, found in _candidates(kind.__name__):
-        if found is kind:
-            return module
-    raise ModelFileError(
-        f"{kind.__module__}.{kind.__name__} is not a public estimator of this package; only those "
-        "can be put into a model file."
-    )
 
 
 def _candidates(name: str) -> list[tuple[str, type]]:
@@ -307,7 +302,7 @@ def _array(content: bytes, name: str) -> NDArray[Any]:
     return np.load(io.BytesIO(content), allow_pickle=False)  # type: ignore[no-any-return]
 
 
-def _build(description: Mapping[str, Any], get_array: Any) -> Any:
+def _build(description: Mapping[str, Any], get_array: Callable[[str], NDArray[Any]]) -> Any:
     module, name = description["module"], description["class"]
     kind = dict(_candidates(str(name))).get(module)
     if kind is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import get_blas_funcs
 
 from fairpca.data.array_library import to_numpy
@@ -123,7 +123,7 @@ def weighted_sums(weights: NDArray[Any], block: NDArray[Any]) -> NDArray[Any]:
 
 
 def cell_indicator(
-    codes: NDArray[np.intp], n_cells: int, weights: Floats | None, dtype: Any = np.float64
+    codes: NDArray[np.intp], n_cells: int, weights: Floats | None, dtype: DTypeLike = np.float64
 ) -> Any:
     """Return each row's weight in the place of its cell, shape (n_cells, n_rows); see `cell_sums`.
 

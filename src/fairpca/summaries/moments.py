@@ -26,6 +26,9 @@ from fairpca.summaries.blocks import (
 )
 from fairpca.summaries.cells import Cells, merge_keys, split_into_cells
 
+_MIRROR_ROWS = 512
+"""Rows of a scatter matrix mirrored at a time. Larger: more memory."""
+
 Resolution = Literal["cells", "pooled"]
 """Keep one scatter matrix per cell, or only their sum (all that matching means needs)."""
 
@@ -243,11 +246,11 @@ def _add_between(
         scatter += np.outer(first[0] * (second[0] / (first[0] + second[0])) * delta, delta)
 
 
-def _mirror(matrix: Floats, block: int = 512) -> None:
+def _mirror(matrix: Floats) -> None:
     """Copy the lower triangle onto the upper one, in place and without a second matrix."""
     d = len(matrix)
-    for start in range(0, d, block):
-        stop = min(start + block, d)
+    for start in range(0, d, _MIRROR_ROWS):
+        stop = min(start + _MIRROR_ROWS, d)
         corner = matrix[start:stop, start:stop]
         corner[:] = np.tril(corner) + np.tril(corner, -1).T
         matrix[start:stop, stop:] = matrix[stop:, start:stop].T

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import get_lapack_funcs
 from scipy.linalg.blas import get_blas_funcs
 
@@ -51,7 +51,7 @@ def orthonormalize_in_place(A: NDArray[Any]) -> NDArray[Any]:
     return R
 
 
-def _cholesky_step(A: NDArray[Any], gram_dtype: Any = None) -> NDArray[Any] | None:
+def _cholesky_step(A: NDArray[Any], gram_dtype: DTypeLike | None = None) -> NDArray[Any] | None:
     """Do A ← A R⁻¹ with RᵀR = AᵀA; return None, and leave A, if that would lose digits.
 
     A Gram matrix in double precision resolves columns as finely as a single-precision A does. What
@@ -77,7 +77,7 @@ def _cholesky_step(A: NDArray[Any], gram_dtype: Any = None) -> NDArray[Any] | No
     return scaled
 
 
-def _gram(A: NDArray[Any], dtype: Any) -> NDArray[Any]:
+def _gram(A: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
     """Return the upper triangle of AᵀA, summed in another precision a few rows at a time."""
     (syrk,) = get_blas_funcs(("syrk",), dtype=dtype)
     if A.dtype == dtype:

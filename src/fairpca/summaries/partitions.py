@@ -76,7 +76,7 @@ class Tally:
 class _Partial(NamedTuple):
     tally: Tally
     summary: Any
-    idle: int  # rows of weight 0 after the last row that counts
+    idle: int  # rows of weight 0 after the last row of positive weight
 
 
 class CellIndex(NamedTuple):
@@ -183,7 +183,7 @@ def _summarize(
     rows = check_block(block, rules, number)
     stream = SummaryStream.into(empty, decay=decay)
     X, groups, weight, stratum = rows.arguments
-    with np.errstate(over="ignore", invalid="ignore"):  # looked at by the stream
+    with np.errstate(over="ignore", invalid="ignore"):  # checked by the stream
         finite = not X.shape[0] or stream.absorb(X, groups, weight, stratum=stratum)
     if not finite:
         raise nonfinite_error(X, rules, number)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from fairpca.data.dask_input import dask_module
@@ -24,11 +24,13 @@ def compute(nodes: Sequence[Any]) -> tuple[Any, ...]:
     return results
 
 
-def _large_graphs() -> Any:
+def _large_graphs() -> AbstractContextManager[Any]:
     # The thin matrix that all blocks are multiplied with may exceed Dask's threshold for a warning.
     if "distributed" not in sys.modules:  # its defaults would be lost, were it imported meanwhile
         return nullcontext()
-    return dask_module().config.set({"distributed.admin.large-graph-warning-threshold": "4GiB"})
+    threshold = {"distributed.admin.large-graph-warning-threshold": "4GiB"}
+    changed: AbstractContextManager[Any] = dask_module().config.set(threshold)
+    return changed
 
 
 def tree_reduce(nodes: Sequence[Any], merge: Callable[[list[Any]], Any]) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from fairpca.summaries.base import Floats, GrowingSummary, shrunk
 from fairpca.summaries.blocks import REFERENCE_ROWS, reference_point
 from fairpca.summaries.cells import Cells, cell_id, check_same_attributes
-from fairpca.summaries.moments import GroupMoments, Resolution
+from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch_cells import (
     CellRows,
     Parts,
@@ -179,23 +179,6 @@ class GroupSketch(GrowingSummary):
             spreads=spreads,
             factors=tuple(factors),
             lost=np.maximum(spreads.sum(axis=1) - held, 0.0),
-        )
-
-    def to_moments(self, resolution: Resolution = "cells") -> GroupMoments:
-        """Return the sketch as d × d moments: exact while no factor has been shortened."""
-        products = [B.T @ B for B in self.factors]
-        d = self.n_features
-        if resolution == "pooled":
-            products = [np.sum(products, axis=0)] if products else [np.zeros((d, d))]
-        return GroupMoments(
-            self.attributes,
-            self.keys,
-            self.counts,
-            self.weights,
-            self.origin,
-            self.means,
-            np.array(products).reshape(-1, d, d),
-            resolution,
         )
 
     def is_finite(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from fairpca.summaries.base import Floats
 from fairpca.summaries.blocks import dense_rows
@@ -80,7 +80,9 @@ class WaitingRows:
             None if np.all(w == 1) else w,
         )
 
-    def _with_room(self, n_rows: int, dtype: Any) -> tuple[NDArray[Any], NDArray[np.intp], Floats]:
+    def _with_room(
+        self, n_rows: int, dtype: DTypeLike
+    ) -> tuple[NDArray[Any], NDArray[np.intp], Floats]:
         """Return the arrays, or longer copies that hold `n_rows` rows of this type."""
         dtype = np.result_type(self.X.dtype, dtype)
         free = np.all(self.codes[self.n_rows : self.n_rows + 1] < 0)

@@ -63,7 +63,7 @@ def search(
         ranked[i] = _continued(problem, trial, max_iter, settings.rough)
         evaluations += ranked[i].n_evaluations - trial.n_evaluations
     best = max(ranked, key=problem.merit)
-    final = _finished(problem, best, max_iter, settled)
+    final = best if settled >= settings.rough else _continued(problem, best, max_iter, settled)
     evaluations += final.n_evaluations - best.n_evaluations
     return SearchResult(final, n_starts, evaluations, agreed)
 
@@ -106,7 +106,7 @@ def search_nearby(
             if trial.value > best.value:
                 best = trial
         n_starts, evaluations = n_starts + 1, evaluations + trial.n_evaluations
-    final = _finished(problem, best, max_iter, settled)
+    final = best if settled >= settings.rough else _continued(problem, best, max_iter, settled)
     evaluations += final.n_evaluations - best.n_evaluations
     return replace(found, solution=final, n_starts=n_starts, n_evaluations=evaluations)
 
@@ -159,15 +159,6 @@ def _agreed(
         return True
     near = (trial.converged and best.value - trial.value < same for trial in trials)
     return sum(near) >= agreeing
-
-
-def _finished(
-    problem: MatchingProblem, best: MatchingSolution, max_iter: int, settled: float
-) -> MatchingSolution:
-    """Return the best solution continued until it is as settled as asked for."""
-    if settled >= problem.settings.rough:
-        return best
-    return _continued(problem, best, max_iter, settled)
 
 
 def _continued(

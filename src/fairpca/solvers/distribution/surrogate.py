@@ -154,7 +154,11 @@ def _frequencies(
 
 
 def _combine(
-    A: NDArray[Any], cos: NDArray[Any], by_cos: NDArray[Any], sin: NDArray[Any], by_sin: Any
+    A: NDArray[Any],
+    cos: NDArray[Any],
+    by_cos: NDArray[Any],
+    sin: NDArray[Any],
+    by_sin: NDArray[Any],
 ) -> NDArray[Any]:
     """Σ_c a_c ∘ (cos · by_cos_c + sin · by_sin_c), shape (n, width)."""
     D, C, width = by_cos.shape
