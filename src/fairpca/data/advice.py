@@ -1,4 +1,4 @@
-"""Messages that name a setting, which Python and the command line write in their own ways.
+"""Messages that advise a setting, written for Python or for the command line.
 
 An error may advise to impute missing values: ``missing='impute'`` in Python, ``--missing impute``
 on the command line. So the message holds the setting itself, a `Setting`.

@@ -1,4 +1,4 @@
-"""Checked sensitive attributes: each row's group, from labels in any container.
+"""Checks sensitive attributes, and finds each row's group, from labels in any container.
 
 Labels are labels, never numbers on a scale: ``0/1``, ``1/2``, ``"a"/"b"`` and booleans that split
 the rows alike give the same groups. Rows are matched to X by position, or by index where pandas

@@ -1,4 +1,4 @@
-"""Labels of groups: which are equal, missing or look alike, and how any container holds them.
+"""Labels of groups in any container: which are equal, which are missing, which look alike.
 
 A label is whatever the user wrote: text, a number, a boolean or a date. True is not 1.
 """
@@ -172,7 +172,7 @@ def check_levels(
 
 
 def check_alike(column: str, levels: Sequence[Any], *, known: Sequence[Any] = ()) -> None:
-    """Warn if labels that count as different look the same to a reader; see `check_levels`."""
+    """Warn if labels that count as different look the same; see `check_levels`."""
     alike = _alike(levels, set(map(label_key, known)))
     if alike:
         warn_caller(

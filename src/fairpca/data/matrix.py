@@ -1,4 +1,4 @@
-"""Checked data matrices: what X may be, and which column and row break the rule."""
+"""Checks of the data matrix X; messages name the column and row that break a rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of the rows: those a criterion compares, and folds and samples with every group in them."""
+"""Selects rows: those that a criterion compares, and folds and samples that contain every group."""
 
 from __future__ import annotations
 

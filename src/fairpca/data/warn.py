@@ -1,4 +1,4 @@
-"""Warnings: one way to give them, at the user's line of code, and one way to collect them."""
+"""Warnings that point at the user's line of code, and a way to collect warnings."""
 
 from __future__ import annotations
 

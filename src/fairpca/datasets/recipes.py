@@ -1,4 +1,4 @@
-"""What the bundled data sets contain and how the papers prepared them: one value per data set.
+"""Recipes: what each bundled data set contains and how the papers prepared it.
 
 A recipe names columns and rows; it computes nothing. `fairpca.datasets.presets` applies it:
 features = numeric columns (the protected one as 1.0 / 0.0) + one 0/1 column per category.

@@ -1,6 +1,6 @@
-"""What a classifier trained on a representation achieves, and how differently it treats groups.
+"""Accuracy of a classifier trained on a representation, and its differences between groups.
 
-Accuracy, and the largest differences between groups in selection rate (Δ_DP), true positive rate
+The differences are the largest between groups in selection rate (Δ_DP), true positive rate
 (Δ_EOP), and true or false positive rate (Δ_EOD). Group rates come from fairlearn.
 """
 

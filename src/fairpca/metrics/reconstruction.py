@@ -1,4 +1,4 @@
-"""How well components describe each group: reconstruction, marginal and incremental losses.
+"""Losses of each group under projection: reconstruction error, marginal and incremental loss.
 
 A_i holds group i's rows about a common center, V orthonormal columns. Every function takes any
 components with orthonormal rows, or a fitted PCA, scikit-learn's or this library's.

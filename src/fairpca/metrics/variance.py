@@ -1,4 +1,4 @@
-"""What loadings keep of the data, and how close they come to a fair optimum."""
+"""Variance that components keep, communalities, and distance from a fair optimum."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The rows of a file through a fitted model into another file, block by block.
+"""Transforms the rows of a file with a fitted model and writes them to another, block by block.
 
-Memory is that of one block, whatever the length of the file; the output appears whole or not at
-all.
+Memory is that of one block; the output file appears complete or not at all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows split into cells: rows that agree in every attribute and stratum, and a cell's name."""
+"""Splits rows into cells: rows that agree in every attribute and stratum."""
 
 from __future__ import annotations
 

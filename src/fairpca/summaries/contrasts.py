@@ -1,4 +1,4 @@
-"""Which groups are compared with which: one level of an attribute against its other levels.
+"""Contrasts: one level of an attribute set against its other levels.
 
 Methods for two groups meet several levels and attributes one versus rest (Lee et al. 2023,
 Algorithm 5); a binary attribute's two such comparisons are each other's negative and count once.

@@ -1,4 +1,4 @@
-"""The coordinates that rows are summarized in, and what decides between them: one cost model.
+"""Coordinates in which rows are summarized (columns, or the rows' span), and the choice of them.
 
 Wide data (more columns than rows) are rotated into the span of their rows, where exact moments are
 small: any orthogonally invariant method may be solved there and its answer lifted back.

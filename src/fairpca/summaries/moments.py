@@ -184,7 +184,7 @@ class GroupMoments(GrowingSummary):
             if high - low > 1e-12 * max(abs(low), abs(high)):
                 raise ValueError(
                     "this summary holds only the pooled scatter; summarize with "
-                    "resolution='cells' to tell groups' second moments apart."
+                    "resolution='cells' to compare groups' second moments."
                 )
             coefficients = coefficients[:1]
         pairs = zip(coefficients.tolist(), self.scatter, strict=True)

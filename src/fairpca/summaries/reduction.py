@@ -1,4 +1,4 @@
-"""Trees of merges: delayed values of blocks become one value, with Dask's scheduler in use.
+"""Merges the delayed values of blocks into one value by a tree, with Dask's scheduler in use.
 
 The tree is fixed by the order of the blocks, so that neither the number of workers nor the loss of
 one changes a digit. Large values whose order does not matter beyond rounding are better joined on

@@ -1,4 +1,4 @@
-"""A summary that holds the rows, for so many columns that no d × d matrix may be formed."""
+"""A summary that holds the rows, where a d × d matrix would be too large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a `GroupSketch`: one cell's share of it, rows on their way into it, and factors.
+"""The parts of a `GroupSketch`: a cell's sums and factor, and how rows are added to them.
 
 A factor is a matrix B of few rows with BᵀB close to a scatter matrix; it comes from a longer one,
 or from a product with the scatter.

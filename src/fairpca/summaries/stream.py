@@ -1,4 +1,4 @@
-"""A summary that takes batches of any size, one row included, and may forget.
+"""A summary that is updated by batches of any size, with optional decay of older rows.
 
 With a decay γ < 1 a row that came n rows ago weighs γⁿ. Weights stop shrinking at 1e-150 of the
 heaviest cell's: so small a weight changes no sum, and the cell keeps its mean and its shape.

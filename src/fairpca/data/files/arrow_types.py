@@ -1,4 +1,4 @@
-"""Arrow's many storage types, brought to the few that the rest of the package handles.
+"""Converts Arrow's many storage types to the few that the rest of the package handles.
 
 The same column may come as text, large text, views of text or codes with a dictionary, depending
 on who wrote it: polars, pandas, pyarrow.

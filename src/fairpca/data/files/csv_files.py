@@ -1,4 +1,4 @@
-"""CSV and TSV text, by pyarrow's reader.
+"""CSV and TSV files, parsed by pyarrow.
 
 A value is missing where its field is empty or one of `na_values`. A column holds numbers, yes/no
 values or dates only if *every* value is one; otherwise it is text, kept as it is written.

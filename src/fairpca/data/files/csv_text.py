@@ -1,4 +1,4 @@
-"""What pyarrow's CSV parser misreads: quotes that are not closed, and codes that look like numbers.
+"""Detects what pyarrow's CSV parser misreads: unclosed quotes, and codes that look like numbers.
 
 After an unclosed quote it reads all following rows as one field. It reads ``0x10``, ``00123`` and
 twenty digits in a row as numbers: a column that loses zeros or digits that way is marked in the

@@ -1,4 +1,4 @@
-"""Why a file cannot be read or written, in words, before any library opens it."""
+"""Clear errors for paths that cannot be read or written, before any library opens them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns data that is fitted in blocks (paths, arrays, datasets, streams) into a `RowSource`."""
+"""Turns data to be fitted in blocks (paths, arrays, datasets, streams) into a `RowSource`."""
 
 from __future__ import annotations
 

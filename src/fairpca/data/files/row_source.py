@@ -1,6 +1,6 @@
-"""Blocks of rows with their groups, from the start or from a given block on: `RowSource`.
+"""`RowSource`: blocks of rows with their groups, read from the first or from a given block on.
 
-A source that cannot be read again (a generator) says so.
+A source that cannot be read twice (a generator) is marked by `rereadable`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Facts about the columns of a table, tallied block by block, from which it is checked and encoded.
+"""Tallies of a table's columns, block by block: its checks and its encoding are based on them.
 
 Tallies depend on the rows and their order, not on where blocks begin. Their memory is bounded: of a
 column's distinct values the first `KEPT` are counted one by one.

@@ -1,4 +1,4 @@
-"""The encoder from a table of numbers and text to a matrix: what it learns, block after block.
+"""`TableEncoder`: a table of numbers and text as a matrix, learned block by block.
 
 Numeric columns are standardized, (x − mean) / standard deviation; each value of a text column gets
 a column of its own that is 1 where the row has it and 0 elsewhere.
@@ -157,7 +157,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def check(self, X: Any) -> None:
-        """Raise ValueError with everything that is wrong with a whole table, before any work."""
+        """Raise ValueError that names all problems of a whole table, before anything is fitted."""
         check_choice("missing", self.missing, ("error", "impute"))
         table = _with_rows(as_table(X))
         profile = self._profile_of(table.schema)

@@ -1,4 +1,4 @@
-"""Feature columns that determine a group or the label: copies, cuts, one-hot columns.
+"""Finds feature columns that determine a group or the label: copies, cuts, one-hot columns.
 
 With a copy of the label among the features, a classifier needs to predict nothing; with a copy of
 the group, a method looks better or worse than it is. Such columns are reported, not dropped.

@@ -1,4 +1,4 @@
-"""Where the search begins: principal components, moment matching, random subspaces."""
+"""Starts of the search: principal components, moment matching, random subspaces."""
 
 from __future__ import annotations
 
