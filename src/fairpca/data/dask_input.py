@@ -264,7 +264,7 @@ def _split_memory(values: Any, layout: _Layout, name: str) -> list[Any]:
     values = align_to_index(values, index, name, labels=name == "sensitive_features")
     native = eager(values)
     if not isinstance(native, nw.DataFrame | nw.Series):
-        native = label_array(values, name)  # no list: Dask would look into every item
+        native = label_array(values, name)  # an array: Dask would traverse every item of a list
     lengths = layout.known_lengths()
     _check_length(name, len(native), lengths)
     ends = np.cumsum((0, *lengths)).tolist()

@@ -28,7 +28,7 @@ def as_matrix(X: Any, *, user: str, sparse: bool = False) -> Any:
         raise TypeError(
             f"{user} takes no Dask collection here. Pass X.compute() if it fits in memory."
         )
-    if scipy.sparse.issparse(X):  # sums of repeated entries may overflow in small integers
+    if scipy.sparse.issparse(X):  # sums of repeated entries may overflow small integer types
         return X if X.dtype.kind == "c" else as_numbers(X)
     if isinstance(X, np.ma.MaskedArray):  # masked values are reported as NaN
         return np.where(np.ma.getmaskarray(X), np.nan, X.data) if np.ma.is_masked(X) else X.data
@@ -167,7 +167,7 @@ def check_no_underflow(X: Any, variance: float) -> None:
     """
     if variance > _TINY_VARIANCE:
         return
-    varies = variance > 0  # of a constant column nothing is left, not even rounding
+    varies = variance > 0  # the variance of a constant column is exactly 0
     if not varies and X is not None and X.shape[0]:
         varies = X.max() > X.min() if scipy.sparse.issparse(X) else bool((X[:1] != X).any())
     if varies:

@@ -32,7 +32,7 @@ def paper_split(n_samples: int, i: int) -> tuple[NDArray[np.intp], NDArray[np.in
     n_train = int(TRAIN_SHARE * n_samples)
     if n_train < 1:
         raise ValueError(f"n_samples={n_samples} leaves no training rows: give at least 2 rows.")
-    # The published splits came from this generator; its private copy leaves the global one alone.
+    # The published splits used this generator. This instance does not change the global one.
     order = np.random.RandomState(i).permutation(n_samples)
     return order[:n_train], order[n_train:]
 

@@ -70,7 +70,7 @@ def check_same_names(first: Any, second: Any, first_name: str, second_name: str)
     """Raise ValueError if two frames have different column names or another order of them."""
     names, others = frame_names(first), frame_names(second)
     if names is None or others is None or names == others or len(names) != len(others):
-        return  # another number of columns has a message of its own
+        return  # a different number of columns is reported elsewhere
     j = next(i for i, pair in enumerate(zip(names, others, strict=True)) if pair[0] != pair[1])
     what = "the same columns in another order" if sorted(names) == sorted(others) else "others"
     raise ValueError(

@@ -85,7 +85,7 @@ def held_out_scores(
                 f"the classifier {type(last).__name__} takes no sample_weight: leave the weights "
                 "out, or use one that takes them."
             )
-        # Groups count by their rows, as without weights, whatever `class_weight` makes of that.
+        # Each group's weights average 1, so that `class_weight` acts as it does without weights.
         relative = np.bincount(labels) / np.bincount(labels, weight[train])
         parameter = f"{name}__sample_weight" if name else "sample_weight"
         fitted.fit(rows, labels, **{parameter: weight[train] * relative[labels]})

@@ -216,7 +216,7 @@ def _subsample(
             f"groups, in every stratum) make {least.sum()}."
         )
     share = np.maximum(least, np.floor(size * every / every.sum()).astype(np.intp))
-    while share.sum() > size:  # the minimum took too many: the largest cells give them back
+    while share.sum() > size:  # too many because of the minimum: take rows from the largest cells
         share[np.argmax(share)] -= 1
     taken = []
     shares = np.split(share, np.cumsum([len(of_part) for of_part in counts])[:-1])

@@ -65,7 +65,9 @@ def explained_variance_ratio(X: Any, components: Any, *, sample_weight: Any = No
     weights = weight_shares(sample_weight, X, rows.shape[0])
     weights = np.ones(rows.shape[0]) if weights is None else weights
     shares = weights / weights.sum()
-    first = _dense(rows[:1]) / unit  # about a row, so that equal rows leave exactly nothing
+    first = (
+        _dense(rows[:1]) / unit
+    )  # rows are taken relative to the first, so that equal rows become exactly 0
     starts = range(0, rows.shape[0], BLOCK_ROWS)
     mean = np.zeros(rows.shape[1])
     for start in starts:

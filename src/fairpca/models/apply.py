@@ -65,7 +65,7 @@ def transform_file(
     unseen = UnseenValues()
     n_rows = 0
     columns = list(dict.fromkeys([*used, *keep]))
-    # Columns that are only copied are copied as they are written.
+    # Columns that are only copied are read as text, so that they are not changed.
     types = {**dict.fromkeys(keep, pa.string()), **encoder.column_types}
     # An encoded block may have more columns than the file.
     size = rows_per_block(max(len(columns), encoder.n_features_out_))

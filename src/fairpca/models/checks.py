@@ -108,7 +108,7 @@ def check_encoder_state(encoder: TableEncoder) -> None:
     for name, least in (("means_", -np.inf), ("variances_", 0.0), ("scales_", 0.0)):
         values = getattr(encoder, name)
         sound = _is_vector(values, "f", n_numeric)
-        if sound and encoder.scale:  # otherwise they are not used, and may have overflowed
+        if sound and encoder.scale:  # without scaling they are unused, and may have overflowed
             sound = bool(np.isfinite(values).all() and (values >= least).all())
         _require(sound, name, "a finite number for each numeric column")
     _require((encoder.scales_ > 0).all(), "scales_", "positive numbers")

@@ -68,7 +68,7 @@ def centered_blocks(
         if contiguous:
             raw = dense_rows(X, slice(start, start + size))
         elif isinstance(X, np.ndarray) and X.dtype == buffer.dtype and X.flags.c_contiguous:
-            raw = np.take(X, chosen, axis=0, out=block, mode="clip")  # spares a fresh copy
+            raw = np.take(X, chosen, axis=0, out=block, mode="clip")  # avoids a new array
         else:
             raw = dense_rows(X, chosen)
         np.subtract(raw, reference, out=block, dtype=np.float64)
@@ -116,7 +116,9 @@ def weighted_sums(weights: NDArray[Any], block: NDArray[Any]) -> NDArray[Any]:
     """
     gemm, gemv = get_blas_funcs(("gemm", "gemv"), (block,))
     cached = block.nbytes <= _TILE_BYTES
-    if len(weights) <= _FEW and len(block) < block.shape[1] and not cached:  # spares packing
+    if (
+        len(weights) <= _FEW and len(block) < block.shape[1] and not cached
+    ):  # avoids gemm's packing of the block
         return np.stack([gemv(1.0, block.T, w) for w in weights])
     product: NDArray[Any] = gemm(1.0, block.T, weights.T)
     return product.T

@@ -152,7 +152,7 @@ class GroupMoments(GrowingSummary):
 
     def is_finite(self) -> bool:
         """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
-        with np.errstate(invalid="ignore"):  # infinities of both signs
+        with np.errstate(invalid="ignore"):  # infinities of opposite sign
             return bool(np.isfinite(self.means).all() and np.isfinite(self.scatter.sum()))
 
     def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
@@ -233,7 +233,7 @@ def _scatter_pooled(cells: Cells) -> tuple[Floats, Floats, Floats]:
 def _add_gram(block: Floats, scatter: Floats, scale: float = 1.0) -> None:
     """Add scale · blockᵀ block to the lower triangle of `scatter` (C order), in place."""
     result = dsyrk(scale, block.T, beta=1.0, c=scatter.T, overwrite_c=1)
-    if not np.shares_memory(result, scatter):  # a copy was needed after all
+    if not np.shares_memory(result, scatter):  # BLAS has worked on a copy
         scatter.T[:] = result
 
 

@@ -40,7 +40,7 @@ def orthonormalize_in_place(A: NDArray[Any]) -> NDArray[Any]:
     if width <= _NARROW:
         return _householder(A)
     first = _cholesky_step(A)
-    if first is None and A.dtype == np.float32:  # a Gram matrix of more digits may do
+    if first is None and A.dtype == np.float32:  # a Gram matrix in double precision may suffice
         first = _cholesky_step(A, np.float64)
     if first is None:
         return _by_halves(A)
@@ -107,7 +107,7 @@ def _by_halves(A: NDArray[Any]) -> NDArray[Any]:
         own = orthonormalize_in_place(right)
         R[:half, half:] += shared @ R[half:, half:]
         R[half:, half:] = own @ R[half:, half:]
-    return _householder(A) @ R  # nothing is left of some columns: they are completed
+    return _householder(A) @ R  # some columns are dependent: they are replaced by others
 
 
 def _householder(A: NDArray[Any]) -> NDArray[Any]:

@@ -46,7 +46,7 @@ class Tally:
         """Count the rows of a block."""
         attributes = rows.attributes
         n, w = rows.groups.n_samples, rows.sample_weight
-        if w is not None and not np.all(w > 0):  # rows of weight 0 are as if absent
+        if w is not None and not np.all(w > 0):  # rows of weight 0 do not count
             attributes = Groups(attributes, n).take(np.flatnonzero(w > 0)).attributes
         return cls(
             n,
@@ -111,7 +111,7 @@ class PartitionedRows:
         `empty` is the summary of no rows; of `decay` see `SummaryStream`.
         """
         nodes = self.each(_summarize, empty, decay)
-        if decay == 1 and isinstance(empty, GroupMoments):  # sums, in whatever order
+        if decay == 1 and isinstance(empty, GroupMoments):  # the order of sums does not matter
             merged = local_reduce(nodes, functools.partial(_merge_partials, decay=1.0))
         else:
             merged = tree_reduce(nodes, functools.partial(_merge_partials, decay=decay))

@@ -26,7 +26,9 @@ def compute(nodes: Sequence[Any]) -> tuple[Any, ...]:
 
 def _large_graphs() -> AbstractContextManager[Any]:
     # The thin matrix that all blocks are multiplied with may exceed Dask's threshold for a warning.
-    if "distributed" not in sys.modules:  # its defaults would be lost, were it imported meanwhile
+    if (
+        "distributed" not in sys.modules
+    ):  # if imported within the context, its defaults would be lost
         return nullcontext()
     threshold = {"distributed.admin.large-graph-warning-threshold": "4GiB"}
     changed: AbstractContextManager[Any] = dask_module().config.set(threshold)

@@ -53,7 +53,7 @@ class ParquetSource(TableSource):
     def _batches(
         self, columns: list[str], types: Mapping[str, pa.DataType], block_rows: int
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
-        # Reading column chunks ahead would keep those of the whole file in memory.
+        # With pre_buffer, pyarrow would keep the column chunks of the whole file in memory.
         with pq.ParquetFile(self.path, pre_buffer=False) as file:
             done, total = 0, max(1, file.metadata.num_rows)
             for batch in file.iter_batches(block_rows, columns=columns):
@@ -106,7 +106,7 @@ class DatasetSource(TableSource):
         self, columns: list[str], types: Mapping[str, pa.DataType], block_rows: int
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
         done = 0
-        # One fragment after the other: a scanner's read-ahead would hold many files' rows.
+        # One fragment at a time: a scanner reads ahead, and would hold rows of many files.
         for fragment in self.dataset.get_fragments():
             with reading(Path(getattr(fragment, "path", self.path))):
                 for batch in fragment.to_batches(

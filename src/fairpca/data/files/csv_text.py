@@ -59,7 +59,7 @@ def _bad_row(path: Path, delimiter: str, size: int, changed: int) -> int:
     `size` and `changed` are part of the cache's key, so that a changed file is read again.
     """
     ends = re.escape(delimiter.encode()) + rb"\r\n"
-    opening = rb'"(?<![^%b]")' % ends  # nothing but the end of a field stands before it
+    opening = rb'"(?<![^%b]")' % ends  # preceded by nothing but the end of a field
     inner = rb'[^"]*+(?:""[^"]*+)*+'
     other = rb'"(?<=[^%b]")' % ends
     closed = opening + inner + rb'"(?=[%b]|\Z)' % ends
@@ -72,8 +72,8 @@ def _bad_row(path: Path, delimiter: str, size: int, changed: int) -> int:
         for field in quoted.finditer(data):
             stop = field.end()
             whole = field[1] and (stop == len(data) or end.match(data, stop))
-            # Text behind the closing quote is untidy, but it is a swallowed row only if there is
-            # a line break in front of it.
+            # Text after the closing quote is an error only where the quotes enclose a line break:
+            # then rows may have been read as one field.
             if not whole and (not field[1] or b"\n" in field[0] or b"\r" in field[0]):
                 start = field.start()
                 inside = sum(f[0].count(b"\n") for f in quoted.finditer(data, 0, start))

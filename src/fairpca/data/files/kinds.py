@@ -218,7 +218,7 @@ def _check_kind(path: Path, kind: FileKind) -> None:
     if head.startswith(kind.starts):
         return
     found, remedy = _describe(head)
-    readable = found in ("plain text", "an unknown kind of data")  # it may be Latin-1
+    readable = found in ("plain text", "an unknown kind of data")  # Latin-1 text, for example
     if kind.starts or not readable or b"\0" in head:
         raise DataFileError(
             f"{path}: the file is {found}, not {kind.words} as its name says. {remedy}".rstrip()

@@ -84,7 +84,7 @@ def _find(store: Any, name: str, path: str) -> tuple[Any, Any]:
         if candidate in store:
             parent = candidate.rpartition("/")[0]
             return store[candidate], store[parent] if parent else store
-    table = store.get("obs")  # the first AnnData files: one array of records
+    table = store.get("obs")  # early AnnData files hold one array of records
     if name in (getattr(getattr(table, "dtype", None), "names", None) or ()):
         return table, store
     raise ValueError(

@@ -61,7 +61,7 @@ def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
             return plain_types(pa.table({name: _column(values) for name, values in data.items()}))
         frame = nw.from_native(dense_columns(data))
         frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-        with warnings.catch_warnings():  # pandas names that are not text become text, as wanted
+        with warnings.catch_warnings():  # pandas names become text, as intended
             warnings.filterwarnings("ignore", message=".*column names of mixed type")
             table = frame.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

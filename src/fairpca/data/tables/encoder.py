@@ -317,7 +317,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = tuple(_with_rows(table).column_names)
         if not names:
             raise ValueError("no feature columns are left: keep at least one.")
-        check_distinct_names(table, "the table")  # pandas names 1 and "1" are one as text
+        check_distinct_names(table, "the table")  # pandas names 1 and "1" are equal as text
         check_columns(self.categorical, names, "the table")
         self.feature_names_in_ = np.array(names, dtype=object)
         self._profile = self._profile_of(table.schema)
@@ -330,7 +330,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             check_not_code(table.schema.field(name))
         self._moments = no_moments(len(self._numeric))
         self.n_missing_: dict[str, int] = {}
-        self._missing_before: dict[str, int] = {}  # in rows that the profile has not seen
+        self._missing_before: dict[
+            str, int
+        ] = {}  # in rows before a model was loaded: the profile lacks them
         self.n_samples_seen_ = 0
 
     def _profile_of(self, schema: pa.Schema, kinds: dict[str, Kind] | None = None) -> TableProfile:

@@ -145,7 +145,7 @@ class _Run:
         undamped = self.damping.value <= self.settings.free_damping or self.calm > 0
         small = step.predicted < settled and undamped
         if small and self.partial:
-            self.curvature = None  # other directions may still promise a gain
+            self.curvature = None  # directions outside this part may still give a gain
         self.calm = self.calm + 1 if small and step.attained else 0
         return self.calm
 
@@ -256,7 +256,7 @@ class _Run:
             return
         settings, near = self.settings, self._near(self.here)
         promised = step.predicted / max(step.multiplier * self.here.mmd_squared, _TINY)
-        if ratio > 1.5:  # the model underestimates gains: another such step is to come
+        if ratio > 1.5:  # the model underestimates gains: expect another such step
             promised *= 10.0
         little = settings.exhausted_near if near else settings.exhausted
         grows = settings.growth_near if near else settings.growth

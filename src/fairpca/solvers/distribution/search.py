@@ -173,7 +173,7 @@ def _continued(
         problem,
         before.V,
         max_iter=max_iter - done,
-        # On the bound, patience may hold the multiplier below what keeps the run there.
+        # At the bound, a patient run may keep the multiplier too small to stay feasible.
         patient=before.patient and before.mmd_squared > problem.tol,
         multiplier=before.multiplier,
         settled=settled,
