@@ -364,7 +364,7 @@ def _measure(
 
 
 def _divided(loss: Callable[[_Rows], float], rows: _Rows, per: str) -> float:
-    """Return the loss of rows, divided as asked for; NaN without positive weight."""
+    """Return the loss of rows, divided according to `per`; NaN without positive weight."""
     weight = float(np.sum(rows.weights))
     if not weight > 0:
         return np.nan

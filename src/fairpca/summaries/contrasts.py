@@ -83,6 +83,6 @@ def _check_rows(
 
 
 def contrasts_of_rows(summary: GroupSummary, rows: CheckedRows) -> list[Contrast]:
-    """List the contrasts that checked rows call for, of which this is a summary."""
+    """List the contrasts of checked rows, which this summary holds."""
     stratum = None if rows.stratum is None else rows.stratum.name
     return one_versus_rest(summary, rows.groups.names, stratum=stratum, strata=rows.strata)

@@ -18,7 +18,7 @@ _TREE_WIDTH = 4
 
 
 def compute(nodes: Sequence[Any]) -> tuple[Any, ...]:
-    """Run a graph with whatever scheduler is in use."""
+    """Run a graph with Dask's current scheduler."""
     with _large_graphs():
         results: tuple[Any, ...] = dask_module().compute(*nodes)
     return results

@@ -95,7 +95,7 @@ class SummaryStream:
         return True
 
     def _take(self, cells: Cells, n: int) -> bool:
-        """Add n rows, of which `cells` has those that count."""
+        """Add n rows; `cells` holds those of positive weight."""
         if not cells.keys:
             self.idle += n
             return True
@@ -182,7 +182,7 @@ def most_cells(limit: int, n_features: int) -> int:
 def faded(
     summary: GroupMoments | GroupSketch, decay: float, n_rows: int, newer: Floats
 ) -> GroupMoments | GroupSketch:
-    """Return a summary whose rows have aged by `n_rows`, beside cells of the weights `newer`."""
+    """Return a summary with its rows aged by `n_rows`, to be joined by cells of weights `newer`."""
     if decay == 1 or not summary.keys:
         return summary
     heaviest = max(float(summary.weights.max()), float(newer.max()))

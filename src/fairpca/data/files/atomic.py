@@ -16,7 +16,7 @@ from fairpca.data.files.paths import reason_of
 
 
 class OutputFileError(OSError):
-    """A file could not be written; whatever stood under its name before is untouched."""
+    """A file could not be written; an earlier file of that name is unchanged."""
 
 
 def check_target(path: str | Path) -> Path:

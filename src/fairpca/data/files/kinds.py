@@ -210,7 +210,7 @@ def write_table(table: pa.Table, path: str | Path) -> None:
 
 
 def _check_kind(path: Path, kind: FileKind) -> None:
-    """Refuse a file that is not what its suffix says."""
+    """Refuse a file whose first bytes do not fit its suffix."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
     if not head:

@@ -79,7 +79,7 @@ def has_comma(text: str) -> bool:
 
 
 def rewritten(value: str, values: Iterable[str]) -> str:
-    """Say how to write a number; all values of the column decide what its comma means.
+    """Return how to write a number; the column's values decide what a comma means.
 
     Examples
     --------

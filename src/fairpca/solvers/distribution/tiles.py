@@ -20,7 +20,7 @@ from fairpca.summaries.base import Floats
 Precision = Literal["auto", "single", "double"]
 """Of tiles; sums over them are float64. "double" agrees with a plain float64 computation to about
 1e-15 absolute. "single" (float32) errs by about 1e-9 in MMD², and gives way to "double" where the
-bandwidth is small beside the spread of the data. "auto" is "double" up to `FEW_ROWS` rows."""
+bandwidth is small relative to the spread of the data. "auto" is "double" up to `FEW_ROWS` rows."""
 
 TILE_ROWS, TILE_COLUMNS = 256, 2048
 """Largest tile: 2 to 4 MiB, which stays in the cache. Larger tiles leave it, and are slower."""
