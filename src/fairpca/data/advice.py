@@ -1,4 +1,4 @@
-"""Messages that name a setting, which Python and the command line write in their own ways.
+"""Messages that advise a setting, written for Python or for the command line.
 
 An error may advise to impute missing values: ``missing='impute'`` in Python, ``--missing impute``
 on the command line. So the message holds the setting itself, a `Setting`.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-__all__ = ["AdviceError", "AdviceWarning", "Setting", "python_words", "several"]
 
 
 @dataclass(frozen=True)

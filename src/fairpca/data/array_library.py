@@ -1,4 +1,4 @@
-"""Which library arrays belong to: what comes in (PyTorch, …), and what inner transformers return.
+"""The array library of an input (PyTorch, …), and of the output of inner transformers.
 
 Arrays of other libraries are kept only where scikit-learn's ``array_api_dispatch`` is on; otherwise
 everything becomes a NumPy array.
@@ -16,8 +16,6 @@ from sklearn.utils._array_api import (
     _is_numpy_namespace,
     get_namespace_and_device,
 )
-
-__all__ = ["Library", "giving_arrays", "library_of", "to_numpy"]
 
 T = TypeVar("T")
 
@@ -39,7 +37,7 @@ class Library(NamedTuple):
 
 
 def library_of(X: Any) -> Library | None:
-    """Return the library and device of X, None for NumPy and all that is converted to NumPy."""
+    """Return the library and device of X, None for NumPy and for what is converted to NumPy."""
     if isinstance(X, np.ndarray) or scipy.sparse.issparse(X):
         return None
     xp, is_array_api, device = get_namespace_and_device(X)

@@ -1,4 +1,4 @@
-"""Rows as a method may take them: one set of rules for rows in memory, batches and partitions."""
+"""Checked rows: one set of rules for rows in memory, in batches and in partitions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from fairpca.data.labels import label_key
 from fairpca.data.matrix import as_matrix
 from fairpca.data.row_values import checked_weights
 from fairpca.data.warn import warn_caller
-
-__all__ = ["CheckedRows", "RowRules", "numeric_matrix"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +73,7 @@ class CheckedRows:
 
 @dataclass(frozen=True)
 class RowRules:
-    """What a method called `user` asks of its rows.
+    """Requirements on the rows of a method, which is called `user` in messages.
 
     `grouped` and `labelled`: whether there are sensitive features, and whether y counts. `missing`
     and `combine` are those of `encode_groups`. `names` and `n_features` of X are None unless they
@@ -93,7 +91,7 @@ class RowRules:
     def with_labels(
         self, X: Any, given: Block, n_samples: int, index: Any, *, part: bool
     ) -> CheckedRows:
-        """Check what was given beside a checked X: groups, weights and y.
+        """Check the groups, weights and y given with a checked X.
 
         X is None where only labels are read; `index` is the pandas index of its rows. A `part` of
         the rows may lack groups, labels and weight.
@@ -117,7 +115,7 @@ class RowRules:
 
 
 def numeric_matrix(X: Any, user: str) -> Any:
-    """Return rows as a dense or CSR array of numbers, which need not be finite or any at all."""
+    """Return rows as a dense or CSR array of numbers, finite or not; there may be no rows."""
     return check_array(
         as_matrix(X, user=user, sparse=True),
         accept_sparse="csr",

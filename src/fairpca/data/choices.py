@@ -6,8 +6,6 @@ import operator
 import re
 from typing import Any
 
-__all__ = ["CRITERIA", "check_choice", "parse_bytes"]
-
 CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
 """Fairness criteria: groups are compared in all rows, in those of positive label, or label by
 label."""
@@ -22,8 +20,8 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
 
 
-def parse_bytes(size: Any, *, name: str = "memory_limit") -> int:
-    """Return a number of bytes given as such or as text; ValueError if it is not positive.
+def parse_bytes(size: Any) -> int:
+    """Return a memory limit in bytes, given as such or as text; ValueError if it is not positive.
 
     Examples
     --------
@@ -38,6 +36,7 @@ def parse_bytes(size: Any, *, name: str = "memory_limit") -> int:
         amount = operator.index(size)
     if amount < 1:
         raise ValueError(
-            f"{name} must be a positive number of bytes or text such as '512MiB'; got {size!r}."
+            "memory_limit must be a positive number of bytes or text such as '512MiB'; got "
+            f"{size!r}."
         )
     return amount

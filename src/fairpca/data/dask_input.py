@@ -1,8 +1,8 @@
 """Dask collections as blocks of rows, each with its own labels, y and weights.
 
 Arrays, frames and lists of delayed (X, labels) parts become delayed `Block` values in row order.
-What comes beside X, on Dask or in memory, is cut at the same rows. Nothing is computed but lengths,
-where they are unknown and needed.
+Labels, y and weights, on Dask or in memory, are cut at the same rows. Only lengths are computed,
+and only where they are unknown and needed.
 """
 
 from __future__ import annotations
@@ -20,21 +20,11 @@ from fairpca.data.frames import eager
 from fairpca.data.labels import label_array
 from fairpca.data.row_values import align_to_index
 
-__all__ = [
-    "Block",
-    "DaskTable",
-    "dask_meta",
-    "dask_module",
-    "dask_table",
-    "is_dask",
-    "is_dask_frame",
-]
-
 
 class Block(NamedTuple):
-    """One part of the rows as it was given, unchecked.
+    """One part of the rows as the user gave it, unchecked.
 
-    In a block that is to be read for its labels alone, X is its row index, or its number of rows.
+    Where only labels are needed, X is the block's row index, or its number of rows.
     """
 
     X: Any
@@ -84,7 +74,7 @@ def dask_module(name: str = "dask") -> Any:
 
 
 def dask_table(X: Any, sensitive_features: Any, y: Any, sample_weight: Any) -> DaskTable:
-    """Cut everything along the blocks of X.
+    """Cut X and the values given with it into the blocks of X.
 
     X is a Dask array (rechunked if its columns are cut), a frame, or a sequence of delayed parts: X
     or (X, labels[, weights[, y]]), delayed as a whole or item by item. Lazy values beside X go with
@@ -274,7 +264,7 @@ def _split_memory(values: Any, layout: _Layout, name: str) -> list[Any]:
     values = align_to_index(values, index, name, labels=name == "sensitive_features")
     native = eager(values)
     if not isinstance(native, nw.DataFrame | nw.Series):
-        native = label_array(values, name)  # no list: Dask would look into every item
+        native = label_array(values, name)  # an array: Dask would traverse every item of a list
     lengths = layout.known_lengths()
     _check_length(name, len(native), lengths)
     ends = np.cumsum((0, *lengths)).tolist()

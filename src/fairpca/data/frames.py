@@ -9,15 +9,6 @@ from typing import Any
 
 import narwhals as nw
 
-__all__ = [
-    "check_distinct_names",
-    "dense_columns",
-    "eager",
-    "frame_names",
-    "stored_index",
-    "without_stored_index",
-]
-
 _INDEX_NAME = re.compile(r"__index_level_\d+__")
 
 

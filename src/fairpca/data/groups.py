@@ -1,4 +1,4 @@
-"""Checked sensitive attributes: each row's group, from labels in any container.
+"""Checks sensitive attributes, and finds each row's group, from labels in any container.
 
 Labels are labels, never numbers on a scale: ``0/1``, ``1/2``, ``"a"/"b"`` and booleans that split
 the rows alike give the same groups. Rows are matched to X by position, or by index where pandas
@@ -29,15 +29,6 @@ from fairpca.data.labels import (
 )
 from fairpca.data.row_numbers import first_row
 from fairpca.data.row_values import align_to_index
-
-__all__ = [
-    "Attribute",
-    "Groups",
-    "align_features",
-    "encode_groups",
-    "label_attribute",
-    "label_codes",
-]
 
 _JOINER = re.compile("[&'\"]")
 
@@ -146,13 +137,9 @@ def encode_groups(
     put in the order of `index`, the pandas index of X. `min_groups` is the fewest groups each
     attribute may have; None leaves this unchecked, for parts of the rows.
 
-    Raises
-    ------
-    ValueError
-        If the features are absent, of another length, lack labels (with ``missing="error"``), or
-        an attribute has fewer than `min_groups` groups.
-    TypeError
-        If a label cannot be a group name (a list, say), or the container holds no columns.
+    Raises ValueError if the features are absent, of another length, lack labels (with
+    ``missing="error"``), or an attribute has fewer than `min_groups` groups; TypeError if a label
+    cannot be a group name (such as a list), or the container holds no columns.
 
     Examples
     --------
@@ -199,8 +186,8 @@ def label_codes(
 ) -> tuple[tuple[Label, ...], NDArray[np.intp]]:
     """Return the distinct class labels of y, sorted, and each row's position among them.
 
-    `n_samples` and `index` are those of the table that y belongs to, `name` what the caller calls
-    y. Raises ValueError if y has another length or several columns, or lacks labels.
+    `n_samples` and `index` are those of the table that y belongs to; `name` stands for y in
+    messages. Raises ValueError if y has another length or several columns, or lacks labels.
     """
     columns = _columns(align_to_index(y, index, name), name)
     if len(columns) != 1:
@@ -219,7 +206,7 @@ def label_codes(
 def label_attribute(y: Any, groups: Groups, index: Any = None, *, part: bool = False) -> Attribute:
     """Check the label y as `label_codes` does, and return it as a further attribute of the rows.
 
-    With `part` the rows are some of many, whose labels are checked for look-alikes together.
+    With `part` the rows are one of several parts, and the caller checks all labels for look-alikes.
     """
     levels, codes = label_codes(y, groups.n_samples, index, "y")
     if not part:

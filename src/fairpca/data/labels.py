@@ -1,4 +1,4 @@
-"""Labels of groups: which are equal, missing or look alike, and how any container holds them.
+"""Labels of groups in any container: which are equal, which are missing, which look alike.
 
 A label is whatever the user wrote: text, a number, a boolean or a date. True is not 1.
 """
@@ -15,20 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpca.data.warn import warn_caller
-
-__all__ = [
-    "UNLABELLED",
-    "Label",
-    "check_alike",
-    "check_levels",
-    "distinct_labels",
-    "factorize",
-    "label_array",
-    "label_key",
-    "level_array",
-    "object_array",
-    "sorted_labels",
-]
 
 Label = Hashable
 """A group's name as the user wrote it; None stands for "no label"."""
@@ -77,12 +63,12 @@ def factorize(
 
 
 def label_key(label: Label) -> tuple[bool, Label]:
-    """Return what tells labels apart: their value, but True is not 1."""
+    """Return a key by which labels are compared: their value, but True is not 1."""
     return isinstance(label, bool | np.bool_), label
 
 
 def level_array(labels: Sequence[Label]) -> NDArray[Any]:
-    """Return labels as a 1-D array that holds each of them as it was, of objects if need be."""
+    """Return labels as a 1-D array, of objects where NumPy would change one of them."""
     if len({type(label) for label in labels}) == 1 and isinstance(labels[0], str | int | float):
         array = np.array(labels)
         if array.tolist() == list(labels):  # NumPy drops trailing zero characters, for example
@@ -153,11 +139,11 @@ def check_levels(
     known: Sequence[Any] = (),
     combined: bool = False,
 ) -> None:
-    """Raise ValueError if an attribute has too few groups; warn if labels are doubtful.
+    """Raise ValueError if an attribute has too few groups; warn of blank, similar or many labels.
 
-    `levels` are the labels of all `n_samples` rows so far; `known` are those that earlier rows had,
-    about which alone no warning is repeated. `combined` labels are combinations of labels, which
-    are numerous by nature.
+    `levels` are the labels of all `n_samples` rows so far; warnings that concern only `known`, the
+    labels of earlier rows, are not repeated. `combined` labels are combinations of labels, of which
+    there may be many without a warning.
     """
     n_levels, column = len(levels), f"sensitive_features column {name!r}"
     if n_levels < min_groups:
@@ -186,7 +172,7 @@ def check_levels(
 
 
 def check_alike(column: str, levels: Sequence[Any], *, known: Sequence[Any] = ()) -> None:
-    """Warn if labels that count as different look the same to a reader; see `check_levels`."""
+    """Warn if labels that count as different look the same; see `check_levels`."""
     alike = _alike(levels, set(map(label_key, known)))
     if alike:
         warn_caller(
@@ -213,7 +199,7 @@ def _alike(levels: Sequence[Any], old: set[Any]) -> list[Any]:
 
 
 def _looks(label: Any) -> list[str]:
-    """Return the spellings under which a reader may know a label: True as 1, and 1.0 as 1."""
+    """Return the forms in which a label may be mistaken for another: True as 1, 1.0 as 1."""
     if isinstance(label, bytes):
         label = label.decode(errors="replace")
     text = unicodedata.normalize("NFKC", str(label)).casefold()
@@ -225,7 +211,7 @@ def _looks(label: Any) -> list[str]:
 
 
 def _written(labels: Sequence[Any]) -> list[str]:
-    """Return labels as they are written, letter by letter where that looks the same."""
+    """Return the labels' reprs, with escapes where two reprs look the same."""
     words = [repr(label) for label in labels]
     same = len({unicodedata.normalize("NFC", word) for word in words}) < len(words)
     return [ascii(label) for label in labels] if same else words

@@ -1,4 +1,4 @@
-"""Checked data matrices: what X may be, and which column and row break the rule."""
+"""Checks of the data matrix X; messages name the column and row that break a rule."""
 
 from __future__ import annotations
 
@@ -12,18 +12,6 @@ import scipy.sparse
 from fairpca.data.array_library import library_of
 from fairpca.data.frames import check_distinct_names, dense_columns, eager, without_stored_index
 from fairpca.data.row_numbers import first_row
-
-__all__ = [
-    "all_finite",
-    "as_matrix",
-    "as_numbers",
-    "check_no_underflow",
-    "column_name",
-    "explain_nonfinite",
-    "index_of",
-    "power_of_two",
-    "sum_of_squares",
-]
 
 _TINY_VARIANCE = 1e-290
 """Below this variance, sums of squares have lost digits to float64's subnormal numbers."""
@@ -40,7 +28,7 @@ def as_matrix(X: Any, *, user: str, sparse: bool = False) -> Any:
         raise TypeError(
             f"{user} takes no Dask collection here. Pass X.compute() if it fits in memory."
         )
-    if scipy.sparse.issparse(X):  # sums of repeated entries may overflow in small integers
+    if scipy.sparse.issparse(X):  # sums of repeated entries may overflow small integer types
         return X if X.dtype.kind == "c" else as_numbers(X)
     if isinstance(X, np.ma.MaskedArray):  # masked values are reported as NaN
         return np.where(np.ma.getmaskarray(X), np.nan, X.data) if np.ma.is_masked(X) else X.data
@@ -102,7 +90,7 @@ def index_of(X: Any) -> Any:
 def all_finite(X: Any) -> bool:
     """Whether no value of an array of any library is NaN or infinite.
 
-    A finite sum shows it; only where the sum overflows is each value looked at.
+    A finite sum shows it; each value is checked only where the sum is not finite.
     """
     library = library_of(X)
     if library is not None:
@@ -175,11 +163,11 @@ def check_no_underflow(X: Any, variance: float) -> None:
     """Raise ValueError if X varies, but by so little that its squares vanish in float64.
 
     `variance` is the total variance of X as computed, in squared units. X is None where the rows
-    are no longer held, and only their variance can tell.
+    are no longer held.
     """
     if variance > _TINY_VARIANCE:
         return
-    varies = variance > 0  # of a constant column nothing is left, not even rounding
+    varies = variance > 0  # the variance of a constant column is exactly 0
     if not varies and X is not None and X.shape[0]:
         varies = X.max() > X.min() if scipy.sparse.issparse(X) else bool((X[:1] != X).any())
     if varies:

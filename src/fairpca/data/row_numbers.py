@@ -1,7 +1,7 @@
-"""Numbers of rows in messages: their place in the whole table, whichever block holds them.
+"""Row numbers in messages: a row's position in the whole table, whichever block holds it.
 
-Code that reads blocks says where each begins (`rows_from`); code that writes a message asks for a
-row's number (`row_number`).
+Code that reads blocks sets where each begins (`rows_from`); code that writes a message calls
+`row_number`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-
-__all__ = ["COUNTED", "first_row", "row_number", "rows_from"]
 
 COUNTED = "the first row of data is row 1"
 """How messages about tables and files count rows; a header is not a row."""
@@ -20,7 +18,7 @@ _FIRST: ContextVar[int] = ContextVar("first_row", default=0)
 
 @contextmanager
 def rows_from(first: int) -> Iterator[None]:
-    """Let position 0 stand for row `first` of the table, itself counted from 0.
+    """Make position 0 mean row `first` of the table, counted from 0.
 
     Examples
     --------

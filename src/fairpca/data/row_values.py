@@ -1,6 +1,6 @@
-"""What comes beside X, one value per row: in the order of X's rows, nothing masked; weights.
+"""Values given with X, one per row: brought into the order of X's rows, and checked for masks.
 
-A masked value is a missing value: what lies under a mask is used nowhere.
+A masked value is a missing value: the number under a mask is never used.
 """
 
 from __future__ import annotations
@@ -13,21 +13,13 @@ from sklearn.utils.validation import _check_sample_weight
 
 from fairpca.data.row_numbers import first_row
 
-__all__ = [
-    "ALL_ZEROS",
-    "align_to_index",
-    "checked_weights",
-    "masked_as_none",
-    "without_mask",
-]
-
 ALL_ZEROS = "sample_weight is all zeros; at least one weight must be positive"
 
 
 def align_to_index(values: Any, index: Any, name: str, *, labels: bool = False) -> Any:
     """Return pandas `values` in the order of X's pandas index, and others as they are.
 
-    Everything that comes beside X goes through here; `name` is what the caller calls it. Raises
+    All labels, weights and y pass through here; `name` stands for them in messages. Raises
     ValueError if the two indexes have different labels, or repeated labels in another order; or if
     a value is masked, except that `labels` become None there, a missing label.
     """
@@ -84,8 +76,8 @@ def checked_weights(
 def without_mask(values: Any, name: str) -> Any:
     """Return a masked array that masks nothing as a plain one, and anything else as it is.
 
-    Raises ValueError if an entry is masked, also within a list or an array of objects; `name` is
-    what the caller calls the values.
+    Raises ValueError if an entry is masked, also within a list or an array of objects; `name`
+    stands for the values in the message.
 
     Examples
     --------
@@ -103,7 +95,7 @@ def without_mask(values: Any, name: str) -> Any:
 
 
 def masked_as_none(values: Any) -> Any:
-    """Return a masked array as a plain one, of objects if something is masked, which is None."""
+    """Return a masked array as a plain one, with None in place of masked values."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
     plain, mask = np.ma.getdata(values), np.ma.getmaskarray(values)

@@ -1,4 +1,4 @@
-"""Parts of the rows: those a criterion compares, and folds and samples with every group in them."""
+"""Selects rows: those that a criterion compares, and folds and samples that contain every group."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from sklearn.utils.multiclass import type_of_target
 
 from fairpca.data.groups import Attribute, Groups
 from fairpca.data.labels import Label, factorize
-
-__all__ = ["balanced_sample", "compared_sample", "compared_within", "group_folds"]
 
 Rows = NDArray[np.intp]
 
@@ -58,14 +56,14 @@ def group_folds(
     if y is not None and type_of_target(y) in ("binary", "multiclass"):
         labels = np.unique(y, return_inverse=True)[1].reshape(-1)
         by_label = np.unique(cells * (labels.max() + 1) + labels, return_inverse=True)[1]
-        by_label = by_label.reshape(-1)  # cells of one group stay side by side
+        by_label = by_label.reshape(-1)  # a group's cells keep consecutive numbers
         if np.bincount(by_label).max() >= n_folds and len(set(by_label)) * n_folds <= n:
             cells = by_label
-    if np.bincount(cells).max() < n_folds:  # nothing to be spread evenly
+    if np.bincount(cells).max() < n_folds:  # every cell is smaller than the number of folds
         cells = np.zeros(n, dtype=np.intp)
     seed = 0 if random_state is None else random_state
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-    with warnings.catch_warnings():  # the caller reports what a small group means
+    with warnings.catch_warnings():  # the caller warns of small groups
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         yield from folds.split(np.zeros(n), cells)
 

@@ -8,8 +8,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-__all__ = ["all_or_nothing", "fits_anew", "forget_fit"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 E = TypeVar("E")

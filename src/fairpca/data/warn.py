@@ -1,4 +1,4 @@
-"""Warnings: one way to give them, at the user's line of code, and one way to collect them."""
+"""Warnings that point at the user's line of code, and a way to collect warnings."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-__all__ = ["collect_warnings", "warn_caller"]
 
 _INSIDE = (str(Path(__file__).parents[1]),)
 _BETWEEN = ("sklearn",)  # calls `fit` and `transform` in pipelines and searches

@@ -1,7 +1,7 @@
 """The tables that come with the package, read from inside it: no network, no pandas.
 
-`list_datasets` says what there is, `table` gives a data set as people would write it down
-(readable values, one row per person), `read` the whole file. An unknown name is a `ValueError`.
+`list_datasets` lists them, `table` gives a data set with readable values, one row per person, and
+`read` the whole file. An unknown name is a `ValueError`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ import pyarrow.parquet
 
 from fairpca.datasets.recipes import RECIPES, DatasetInfo, Preset, recipe
 
-__all__ = ["codes", "describe", "list_datasets", "read", "read_bytes", "select_rows", "table"]
-
 
 def list_datasets() -> tuple[DatasetInfo, ...]:
-    """Return what is bundled, without reading any data.
+    """Return the bundled data sets' descriptions, without reading any data.
 
     Examples
     --------
@@ -75,7 +73,7 @@ def codes(name: str) -> dict[str, dict[str, str]]:
 
 
 def read_bytes(name: str) -> bytes:
-    """Return the file as it is bundled, to tell whether it has changed."""
+    """Return the file as it is bundled, to check whether it has changed."""
     return _bytes(recipe(name).file)
 
 

@@ -18,12 +18,10 @@ from fairpca.data.array_library import giving_arrays
 from fairpca.datasets.bundle import codes, read, select_rows
 from fairpca.datasets.recipes import RAW, DatasetInfo, Preset, recipe
 
-__all__ = ["Prepared", "labels_of", "prepare"]
-
 
 @dataclass(frozen=True)
 class Prepared:
-    """A bundled data set made ready.
+    """A bundled data set as arrays.
 
     Row i of `frame` (all columns, readable) belongs to row i of `data`, the encoded float64 matrix
     of shape (n_samples, n_features), or the feature columns of `frame` for the raw preset. `target`
@@ -40,10 +38,7 @@ class Prepared:
 def prepare(name: str, preset: str | None = None) -> Prepared:
     """Apply a preset, or "raw", to a bundled data set; its default preset if none is named.
 
-    Raises
-    ------
-    ValueError
-        If there is no such data set or preset.
+    Raises ValueError if there is no such data set or preset.
 
     Examples
     --------

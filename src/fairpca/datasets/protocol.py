@@ -9,30 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["paper_split", "standardize"]
-
 TRAIN_SHARE = 0.7
 
 
 def paper_split(n_samples: int, i: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the rows of split i, as the papers drew it.
 
-    Parameters
-    ----------
-    n_samples : int
-        Rows of the data set, at least 2.
-    i : int
-        The split's number, which is its seed; the papers use 0 to 9.
-
-    Returns
-    -------
-    train : ndarray of int, shape (floor(0.7 n_samples),)
-    test : ndarray of int, the other rows
-
-    Raises
-    ------
-    ValueError
-        If there are too few rows for two parts.
+    Split i (its seed; the papers use 0 to 9) of a data set of `n_samples` rows has floor(0.7
+    n_samples) training rows and the others as test rows. Raises ValueError for fewer than 2 rows.
 
     Examples
     --------
@@ -48,7 +32,7 @@ def paper_split(n_samples: int, i: int) -> tuple[NDArray[np.intp], NDArray[np.in
     n_train = int(TRAIN_SHARE * n_samples)
     if n_train < 1:
         raise ValueError(f"n_samples={n_samples} leaves no training rows: give at least 2 rows.")
-    # The published splits came from this generator; its private copy leaves the global one alone.
+    # The published splits used this generator. This instance does not change the global one.
     order = np.random.RandomState(i).permutation(n_samples)
     return order[:n_train], order[n_train:]
 
@@ -58,17 +42,8 @@ def standardize(
 ) -> tuple[NDArray[np.float64], ...]:
     """Scale every part with the training part's mean and standard deviation, per column.
 
-    Parameters
-    ----------
-    train : ndarray of shape (n_train, n_features)
-        The part that sets mean and sd.
-    *others : ndarrays of shape (n_i, n_features)
-        Parts to scale alike, the test part as a rule.
-
-    Returns
-    -------
-    tuple of ndarray
-        New arrays, `train` first. A column that is constant in `train` is only centered.
+    Parts have shape (n_i, n_features). Returns new arrays, `train` first; a column that is constant
+    in `train` is only centered.
 
     Examples
     --------
@@ -78,6 +53,8 @@ def standardize(
     """
     mean = train.mean(axis=0)
     deviation = train.std(axis=0)
-    constant = np.ptp(train, axis=0) == 0.0  # asked of the values: rounding can give them an sd
+    constant = (
+        np.ptp(train, axis=0) == 0.0
+    )  # by the values: rounding can give a constant column an sd above 0
     deviation[constant | (deviation == 0.0)] = 1.0
     return tuple((part - mean) / deviation for part in (train, *others))

@@ -1,4 +1,4 @@
-"""What the bundled data sets contain and how the papers prepared them: one value per data set.
+"""Recipes: what each bundled data set contains and how the papers prepared it.
 
 A recipe names columns and rows; it computes nothing. `fairpca.datasets.presets` applies it:
 features = numeric columns (the protected one as 1.0 / 0.0) + one 0/1 column per category.
@@ -13,8 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-
-__all__ = ["RAW", "RECIPES", "DatasetInfo", "Preset", "Split", "recipe"]
 
 RAW = "raw"
 """The preset that encodes nothing and drops no row."""
@@ -55,7 +53,7 @@ class Preset:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """A bundled data set: what there is to know before loading it, and how it is prepared.
+    """A bundled data set: its columns, groups, label, license and source, and how it is prepared.
 
     Parameters
     ----------
@@ -115,7 +113,7 @@ class DatasetInfo:
 
     @property
     def default_preset(self) -> Preset:
-        """How the data set is prepared unless told otherwise."""
+        """How the data set is prepared by default."""
         return next(iter(self.encodings.values()))
 
     @property
@@ -135,13 +133,7 @@ class DatasetInfo:
 
 
 def recipe(name: str) -> DatasetInfo:
-    """Return a bundled data set's recipe.
-
-    Raises
-    ------
-    ValueError
-        If there is no data set of that name.
-    """
+    """Return a bundled data set's recipe; ValueError if there is none of that name."""
     if name not in RECIPES:
         raise ValueError(f"no bundled data set {name!r}: choose one of {', '.join(RECIPES)}.")
     return RECIPES[name]

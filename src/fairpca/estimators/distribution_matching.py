@@ -29,8 +29,6 @@ from fairpca.solvers.distribution.problem import Start
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.moments import GroupMoments
 
-__all__ = ["DistributionMatchingPCA"]
-
 _ANSWER = "answer for the last, looser bound"
 _HISTORY = ("value", "mmd_squared", "penalty", "gradient_norm", "distance")
 

@@ -1,4 +1,4 @@
-"""Measures of a representation: what it keeps, what it gives away, what a classifier makes of it.
+"""Measures of a representation: variance kept, group information left, classifiers trained on it.
 
 Functions of arrays or frames and group labels; none needs an estimator of this package. May import
 `solvers`, `summaries` and `data`.

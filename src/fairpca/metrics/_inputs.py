@@ -32,16 +32,10 @@ __all__ = [
 def checked_rows(Z: Any, name: str = "Z", *, sparse: bool = False) -> Any:
     """Return a table of finite numbers, shape (n_samples, n_columns); a vector is one column.
 
-    `name` is what the caller calls it. With `sparse`, sparse input stays (as CSR) and so does
-    float32; else the result is a float64 array.
-
-    Raises
-    ------
-    ValueError
-        If it has no rows or columns, more than two dimensions, a column that is not numeric, or a
-        value that is missing or infinite (the column is named).
-    TypeError
-        If it is sparse or a Dask collection.
+    `name` stands for it in messages. With `sparse`, sparse input stays (as CSR) and so does
+    float32; else the result is a float64 array. Raises ValueError if it has no rows or columns,
+    more than two dimensions, a column that is not numeric, or a missing or infinite value (the
+    column is named); TypeError if it is sparse or a Dask collection.
     """
     if scipy.sparse.issparse(Z) and not sparse:
         raise TypeError(f"{name} is sparse: pass {name}.toarray().")
@@ -76,7 +70,7 @@ def check_same_names(first: Any, second: Any, first_name: str, second_name: str)
     """Raise ValueError if two frames have different column names or another order of them."""
     names, others = frame_names(first), frame_names(second)
     if names is None or others is None or names == others or len(names) != len(others):
-        return  # another number of columns has a message of its own
+        return  # a different number of columns is reported elsewhere
     j = next(i for i, pair in enumerate(zip(names, others, strict=True)) if pair[0] != pair[1])
     what = "the same columns in another order" if sorted(names) == sorted(others) else "others"
     raise ValueError(
@@ -213,6 +207,6 @@ def _check_all_groups(everyone: Groups, part: ComparedRows) -> None:
         if absent:
             raise ValueError(
                 f"group {absent[0]!r} of {known.name!r} has no rows of positive weight{part.where}"
-                ", so there is nothing to compare it with others by. Merge groups, or leave out "
+                ", so it cannot be compared with others. Merge groups, or leave out "
                 f"{'the rows of that stratum' if part.where else 'that group'}."
             )

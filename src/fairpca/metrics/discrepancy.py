@@ -1,4 +1,4 @@
-"""How far apart the groups' distributions are: squared maximum mean discrepancy (MMD²).
+"""Squared maximum mean discrepancy (MMD²) between the groups' distributions.
 
 MMD²(P, Q) = E k(x, x') + E k(y, y') − 2 E k(x, y) with k(a, b) = exp(−|a − b|²/(2σ²)); zero if and
 only if P = Q. Exact, in O(n²k) time and O(nk) memory.
@@ -17,14 +17,6 @@ from fairpca.data.labels import Label
 from fairpca.metrics._inputs import ComparedRows, checked_rows, compared_rows
 from fairpca.solvers.distribution.bandwidth import median_distance_bandwidth, resolve_bandwidth
 from fairpca.solvers.distribution.value import group_mmd_squared
-
-__all__ = [
-    "Bandwidth",
-    "GroupDiscrepancy",
-    "median_bandwidth",
-    "mmd_squared",
-    "mmd_squared_by_pair",
-]
 
 Bandwidth = float | Literal["median"]
 
@@ -104,7 +96,7 @@ def mmd_squared(
     ------
     ValueError
         If there are not at least two groups, lengths differ, values are missing, a group has no
-        rows in a stratum, or `unbiased` is asked of a group with one row.
+        rows in a stratum, or `unbiased` is set and a group has one row.
 
     References
     ----------

@@ -1,6 +1,6 @@
-"""What a classifier trained on a representation achieves, and how differently it treats groups.
+"""Accuracy of a classifier trained on a representation, and its differences between groups.
 
-Accuracy, and the largest differences between groups in selection rate (Δ_DP), true positive rate
+The differences are the largest between groups in selection rate (Δ_DP), true positive rate
 (Δ_EOP), and true or false positive rate (Δ_EOD). Group rates come from fairlearn.
 """
 
@@ -30,8 +30,6 @@ from fairpca.metrics._inputs import (
     checked_rows,
 )
 from fairpca.summaries.base import Floats
-
-__all__ = ["DownstreamResult", "GroupRates", "downstream", "downstream_published_train_on_test"]
 
 
 @dataclass(frozen=True)
@@ -173,15 +171,9 @@ def downstream(
     model = _model(classifier, random_state).fit(train, (labels_train == positive).astype(int))
     predicted = _predicted(model, test)
     rates = [_group_rates(truth, predicted, attribute) for attribute in groups.attributes]
-    return DownstreamResult(
-        accuracy=float(np.mean(predicted == truth)),
-        demographic_parity_difference=_largest([r.selection_difference for r in rates]),
-        equal_opportunity_difference=_largest([r.true_positive_difference for r in rates]),
-        equalized_odds_difference=_largest([r.odds_difference for r in rates]),
-        by_attribute={r.attribute: r for r in rates},
-        pos_label=positive,
-        protocol="train on train, test on test",
-    )
+    gaps = [(r.selection_difference, r.true_positive_difference, r.odds_difference) for r in rates]
+    protocol = "train on train, test on test"
+    return _result(truth, predicted, gaps, rates, positive, protocol)
 
 
 def downstream_published_train_on_test(
@@ -219,15 +211,8 @@ def downstream_published_train_on_test(
     predicted = _predicted(_model(classifier, random_state).fit(test, truth.astype(int)), test)
     gaps = [_published_gaps(truth, predicted, attribute) for attribute in groups.attributes]
     rates = [_group_rates(truth, predicted, attribute) for attribute in groups.attributes]
-    return DownstreamResult(
-        accuracy=float(np.mean(predicted == truth)),
-        demographic_parity_difference=_largest([dp for dp, _ in gaps]),
-        equal_opportunity_difference=_largest([eop for _, eop in gaps]),
-        equalized_odds_difference=_largest([max(gap) for gap in gaps]),
-        by_attribute={r.attribute: r for r in rates},
-        pos_label=positive,
-        protocol="published: trained and evaluated on the test rows",
-    )
+    protocol = "published: trained and evaluated on the test rows"
+    return _result(truth, predicted, gaps, rates, positive, protocol)
 
 
 _CLASSIFIERS: dict[str, Callable[[int | None], Any]] = {
@@ -285,31 +270,45 @@ def _positive_label(y_train: NDArray[Any], y_test: NDArray[Any], pos_label: Labe
     return pos_label
 
 
-def _largest(values: list[float]) -> float:
-    """Return the largest value; NaN if any is NaN (Python's max depends on their order)."""
-    return float(np.max(values))
+def _result(
+    truth: NDArray[np.bool_],
+    predicted: NDArray[np.bool_],
+    gaps: list[tuple[float, float, float]],
+    rates: list[GroupRates],
+    positive: Label,
+    protocol: str,
+) -> DownstreamResult:
+    """Return the result; `gaps` are Δ_DP, Δ_EOP and Δ_EOD of each attribute."""
+    dp, eop, eod = map(float, np.max(gaps, axis=0))  # NaN if any is NaN, unlike Python's max
+    by_attribute = {r.attribute: r for r in rates}
+    accuracy = float(np.mean(predicted == truth))
+    return DownstreamResult(accuracy, dp, eop, eod, by_attribute, positive, protocol)
 
 
 def _published_gaps(
     truth: NDArray[np.bool_], predicted: NDArray[np.bool_], attribute: Attribute
-) -> tuple[float, float]:
-    """Return max − min over groups of P(ŷ = 1 | s), and of P(ŷ = 1, y = 1 | s)."""
+) -> tuple[float, float, float]:
+    """Return max − min over groups of P(ŷ = 1 | s), of P(ŷ = 1, y = 1 | s), and the larger one."""
     counts = attribute.counts
     selected = np.bincount(attribute.codes[predicted], minlength=counts.size) / counts
     correct = np.bincount(attribute.codes[predicted & truth], minlength=counts.size) / counts
-    return float(np.ptp(selected)), float(np.ptp(correct))
+    gaps = float(np.ptp(selected)), float(np.ptp(correct))
+    return *gaps, max(gaps)
 
 
 def _group_rates(
     truth: NDArray[np.bool_], predicted: NDArray[np.bool_], attribute: Attribute
 ) -> GroupRates:
     """Return the rates of one attribute's groups; warn where one is undefined."""
-    metrics = _fairlearn_metrics()
-    frame = metrics.MetricFrame(
+    try:
+        import fairlearn.metrics as fairness
+    except ImportError as error:
+        raise ImportError('group rates need fairlearn: pip install "fairpca[fairness]".') from error
+    frame = fairness.MetricFrame(
         metrics={
-            "selection": metrics.selection_rate,
-            "true positive": metrics.true_positive_rate,
-            "false positive": metrics.false_positive_rate,
+            "selection": fairness.selection_rate,
+            "true positive": fairness.true_positive_rate,
+            "false positive": fairness.false_positive_rate,
         },
         y_true=truth.astype(int),
         y_pred=predicted.astype(int),
@@ -341,11 +340,3 @@ def _group_rates(
 
 def _spread(rates: tuple[float, ...]) -> float:
     return float(np.ptp(np.asarray(rates)))
-
-
-def _fairlearn_metrics() -> Any:
-    try:
-        import fairlearn.metrics
-    except ImportError as error:
-        raise ImportError('group rates need fairlearn: pip install "fairpca[fairness]".') from error
-    return fairlearn.metrics

@@ -21,23 +21,13 @@ from fairpca.data.array_library import giving_arrays
 from fairpca.metrics._inputs import ComparedRows
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "Classifiers",
-    "held_out_areas",
-    "held_out_scores",
-    "mean_areas",
-    "small_fit_threads",
-    "unfitted_classifiers",
-    "with_fewer_landmarks",
-]
-
 Classifiers = Sequence[str] | Mapping[str, Any]
 """Names, or unfitted classifiers by name; see `attribute_leakage`."""
 
 LANDMARKS = 300
 """Most Nyström landmarks of "rbf". Larger: closer to the kernel, and slower."""
 _FEW_ROWS = 5000
-"""Rows up to which one thread fits. Larger: threads wait longer than they work."""
+"""Rows up to which one thread fits. Larger: slower on several cores."""
 
 
 def unfitted_classifiers(
@@ -95,7 +85,7 @@ def held_out_scores(
                 f"the classifier {type(last).__name__} takes no sample_weight: leave the weights "
                 "out, or use one that takes them."
             )
-        # Groups count by their rows, as without weights, whatever `class_weight` makes of that.
+        # Each group's weights average 1, so that `class_weight` acts as it does without weights.
         relative = np.bincount(labels) / np.bincount(labels, weight[train])
         parameter = f"{name}__sample_weight" if name else "sample_weight"
         fitted.fit(rows, labels, **{parameter: weight[train] * relative[labels]})
@@ -171,8 +161,8 @@ def held_out_areas(
     return {key: float(np.mean(found)) for key, found in areas.items()}
 
 
-def small_fit_threads(n_samples: int) -> Any:
-    """Return a context with one thread for few rows, where more wait longer than they work."""
+def small_fit_threads(n_samples: int) -> threadpool_limits:
+    """Return a context with one thread for few rows, where more threads are slower."""
     return threadpool_limits(1 if n_samples <= _FEW_ROWS else None)
 
 

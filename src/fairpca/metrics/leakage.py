@@ -1,9 +1,9 @@
 """How well the group can be predicted from a representation: held-out classifiers, a linear probe.
 
-The p-value of a classifier's score does not come from the folds' scores: of two folds, each trains
-the classifier that is scored on the other, so their scores vary together. Instead the folds are
-taken in order: a classifier trained on the first ones is scored on later ones, whose labels it has
-not seen. Where the group has nothing to do with the rows, every order of these labels is equally
+The p-value of a classifier's score does not use the spread of the folds' scores: of two folds, each
+trains the classifier that is scored on the other, so their scores vary together. Instead the folds
+are taken in order: a classifier trained on the first ones is scored on later ones, whose labels it
+has not seen. If the group is independent of the rows, every order of these labels is equally
 likely, whatever the classifier: shuffling them shows how large scores get by chance.
 """
 
@@ -36,8 +36,6 @@ from fairpca.metrics.group_classifiers import (
 )
 from fairpca.metrics.permutation import permutation_p_value
 from fairpca.summaries.base import Floats
-
-__all__ = ["LeakageScore", "attribute_leakage", "linear_probe_unfairness"]
 
 _SHUFFLED = 1 << 21
 """Shuffled labels held at once. Larger: more memory."""
@@ -91,9 +89,8 @@ def attribute_leakage(
     """Return how well each sensitive attribute can be predicted from Z, against chance.
 
     Classifiers weigh the groups equally and are scored by stratified cross-validation. Scores of
-    folds vary together, so their spread does not tell what is chance; `p_value` does: it is small
-    where Z holds information on the group, and where Z holds none it is below 0.05 in 5 % of
-    samples.
+    folds vary together, so their spread is no measure of chance. `p_value` is: it is small where Z
+    holds information on the group, and where Z holds none it is below 0.05 in 5 % of samples.
 
     Parameters
     ----------
@@ -314,7 +311,7 @@ def linear_probe_unfairness(Z: Any, sensitive_features: Any) -> float:
     Returns
     -------
     float
-        In [0, 1]; 0 when no threshold tells the groups apart.
+        In [0, 1]; 0 when no threshold separates the groups.
 
     Notes
     -----
@@ -355,8 +352,8 @@ def _probe_gap(rows: Floats, member: NDArray[np.bool_]) -> float:
 def _unlike_spreads(rows: Floats, member: NDArray[np.bool_]) -> Floats:
     """Return, as columns, directions along which the groups' relative variances differ.
 
-    Equal means leave a logistic probe without a direction, though a threshold may tell apart groups
-    of unlike spread.
+    With equal means a logistic probe has no direction, though a threshold may separate groups of
+    different spread.
     """
     inside, outside = (np.atleast_2d(np.cov(rows[m].T, ddof=0)) for m in (member, ~member))
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(rows.T, ddof=0)))

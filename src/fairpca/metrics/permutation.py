@@ -21,8 +21,6 @@ from fairpca.solvers.distribution.tiles import FEW_ROWS, Precision
 from fairpca.solvers.distribution.value import group_contrasts, group_mmd_squared, quadratic_forms
 from fairpca.summaries.base import Floats
 
-__all__ = ["PermutationTest", "mmd_permutation_test", "permutation_p_value"]
-
 WEIGHT_BYTES = 1 << 27
 """Memory of the weights of one batch of permutations, in bytes. Larger: fewer kernel passes."""
 SINGLE_ERROR, DOUBLE_ERROR = 5e-9, 1e-14
@@ -71,10 +69,9 @@ def mmd_permutation_test(
     """Test whether the groups' distributions differ, by permuting the group labels.
 
     The statistic is the biased `mmd_squared` (summed over pairs of groups, over attributes and
-    over strata).
-    All permutations share one pass over the kernel: MMD² is a sum of quadratic forms wᵀKw, one
-    per contrast between groups, so a permutation is one more column of a matrix product. Time
-    O(n²(k + n_permutations)), memory O(n · n_permutations).
+    over strata). All permutations share one pass over the kernel: MMD² is a sum of quadratic forms
+    wᵀKw, one per contrast between groups, so a permutation is one more column of a matrix product.
+    Time O(n²(k + n_permutations)), memory O(n · n_permutations).
 
     Parameters
     ----------
@@ -141,7 +138,7 @@ def mmd_permutation_test(
 
     permuted = statistics(rng, "auto")
     if tolerance == SINGLE_ERROR and permuted.std(axis=1).min() < 200.0 * SINGLE_ERROR:
-        # float32's noise would decide between permutations: the same ones again, in float64
+        # float32 rounding would rank the permutations: compute the same ones in float64
         tolerance = DOUBLE_ERROR
         permuted = statistics(same_rng, "double")
     attributes = parts[0].groups.attributes
@@ -219,7 +216,7 @@ def _subsample(
             f"groups, in every stratum) make {least.sum()}."
         )
     share = np.maximum(least, np.floor(size * every / every.sum()).astype(np.intp))
-    while share.sum() > size:  # the minimum took too many: the largest cells give them back
+    while share.sum() > size:  # too many because of the minimum: take rows from the largest cells
         share[np.argmax(share)] -= 1
     taken = []
     shares = np.split(share, np.cumsum([len(of_part) for of_part in counts])[:-1])

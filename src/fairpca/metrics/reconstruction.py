@@ -1,4 +1,4 @@
-"""How well components describe each group: reconstruction, marginal and incremental losses.
+"""Losses of each group under projection: reconstruction error, marginal and incremental loss.
 
 A_i holds group i's rows about a common center, V orthonormal columns. Every function takes any
 components with orthonormal rows, or a fitted PCA, scikit-learn's or this library's.
@@ -19,14 +19,6 @@ from fairpca.data.row_values import checked_weights, without_mask
 from fairpca.data.warn import warn_caller
 from fairpca.metrics._inputs import checked_groups, checked_loadings, checked_rows
 from fairpca.summaries.base import Floats
-
-__all__ = [
-    "GroupMeasure",
-    "extra_reconstruction_error",
-    "group_reconstruction_error",
-    "incremental_loss",
-    "marginal_loss",
-]
 
 Per = Literal["row", "group", "variance"]
 
@@ -78,12 +70,12 @@ class GroupMeasure(Mapping[Any, float]):
 
     @property
     def difference(self) -> float:
-        """Largest less smallest; 0 when all groups fare alike."""
+        """Largest less smallest; 0 when all groups have the same number."""
         return float(np.ptp(self.array))
 
     @property
     def ratio(self) -> float:
-        """Smallest over largest, in [0, 1] for losses; 1 when all fare alike (also at zero)."""
+        """Smallest over largest, in [0, 1] for losses; 1 when all are equal (also at zero)."""
         largest = float(np.max(self.array))
         return float(np.min(self.array)) / largest if largest > 0 else 1.0
 
@@ -372,7 +364,7 @@ def _measure(
 
 
 def _divided(loss: Callable[[_Rows], float], rows: _Rows, per: str) -> float:
-    """Return the loss of rows, divided as asked for; NaN without positive weight."""
+    """Return the loss of rows, divided according to `per`; NaN without positive weight."""
     weight = float(np.sum(rows.weights))
     if not weight > 0:
         return np.nan

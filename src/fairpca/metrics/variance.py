@@ -1,4 +1,4 @@
-"""What loadings keep of the data, and how close they come to a fair optimum."""
+"""Variance that components keep, communalities, and distance from a fair optimum."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import scipy.sparse
 from fairpca.data.matrix import power_of_two
 from fairpca.metrics._inputs import checked_loadings, checked_rows, weight_shares
 from fairpca.summaries.base import Floats
-
-__all__ = ["PafoGaps", "communalities", "explained_variance_ratio", "pafo_gaps"]
 
 BLOCK_ROWS = 1024
 """Rows handled at once. Larger: more memory."""
@@ -67,7 +65,9 @@ def explained_variance_ratio(X: Any, components: Any, *, sample_weight: Any = No
     weights = weight_shares(sample_weight, X, rows.shape[0])
     weights = np.ones(rows.shape[0]) if weights is None else weights
     shares = weights / weights.sum()
-    first = _dense(rows[:1]) / unit  # about a row, so that equal rows leave exactly nothing
+    first = (
+        _dense(rows[:1]) / unit
+    )  # rows are taken relative to the first, so that equal rows become exactly 0
     starts = range(0, rows.shape[0], BLOCK_ROWS)
     mean = np.zeros(rows.shape[1])
     for start in starts:

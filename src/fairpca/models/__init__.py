@@ -1,4 +1,4 @@
-"""Fitted models in files: writing, reading and checking them, and the rows of a file through one.
+"""Model files: writing, reading and checking them, and applying a model to the rows of a file.
 
 May import estimators and `fairpca.data`; only the command line and `fairpca.report` use it.
 """

@@ -1,7 +1,6 @@
-"""The rows of a file through a fitted model into another file, block by block.
+"""Transforms the rows of a file with a fitted model and writes them to another, block by block.
 
-Memory is that of one block, whatever the length of the file; the output appears whole or not at
-all.
+Memory is that of one block; the output file appears complete or not at all.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from fairpca.data.tables.categories import UnseenValues
 from fairpca.data.tables.columns import numbers
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.models.files import Model, load_model
-
-__all__ = ["TransformedFile", "na_values_of", "open_for_model", "transform_file"]
 
 
 @dataclass(frozen=True)
@@ -68,9 +65,9 @@ def transform_file(
     unseen = UnseenValues()
     n_rows = 0
     columns = list(dict.fromkeys([*used, *keep]))
-    # Columns that are only copied are copied as they are written.
+    # Columns that are only copied are read as text, so that they are not changed.
     types = {**dict.fromkeys(keep, pa.string()), **encoder.column_types}
-    # Blocks stay small also when they are encoded.
+    # An encoded block may have more columns than the file.
     size = rows_per_block(max(len(columns), encoder.n_features_out_))
     blocks = source.blocks(columns, types=types, block_rows=size, progress=progress)
     with row_writer(output) as writer:
@@ -88,15 +85,15 @@ def transform_file(
 
 
 def open_for_model(model: Model, path: str | Path, na_values: Sequence[str] = ()) -> TableSource:
-    """Open a file of new rows, with the missing values that the model's own rows had.
+    """Open a file of new rows.
 
-    `na_values` are what stands for a missing value in this file instead.
+    `na_values` stand for a missing value; by default those of the file the model was fitted on.
     """
     return open_table(path, na_values=na_values or na_values_of(model, path))
 
 
 def na_values_of(model: Model, path: str | Path) -> tuple[str, ...]:
-    """Return what stood for a missing value in the model's own rows, if `path` is a text file."""
+    """Return the `na_values` of the file the model was fitted on, if `path` is a text file."""
     return tuple(model.details.get("na_values", ())) if is_text(path) else ()
 
 

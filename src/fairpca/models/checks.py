@@ -1,7 +1,4 @@
-"""Whether the parts of a model that was read from a file fit together.
-
-Each check raises `ValueError`, which says what does not.
-"""
+"""Checks that the parts of a model read from a file fit together; each raises `ValueError`."""
 
 from __future__ import annotations
 
@@ -15,8 +12,6 @@ import numpy as np
 
 from fairpca.data.tables.columns import Kind
 from fairpca.data.tables.encoder import TableEncoder
-
-__all__ = ["check_details", "check_encoder_state", "check_map", "check_widths"]
 
 
 def _check_array(name: str, array: Any, n_dimensions: int, width: Any) -> None:
@@ -113,7 +108,7 @@ def check_encoder_state(encoder: TableEncoder) -> None:
     for name, least in (("means_", -np.inf), ("variances_", 0.0), ("scales_", 0.0)):
         values = getattr(encoder, name)
         sound = _is_vector(values, "f", n_numeric)
-        if sound and encoder.scale:  # otherwise they are not used, and may have overflowed
+        if sound and encoder.scale:  # without scaling they are unused, and may have overflowed
             sound = bool(np.isfinite(values).all() and (values >= least).all())
         _require(sound, name, "a finite number for each numeric column")
     _require((encoder.scales_ > 0).all(), "scales_", "positive numbers")

@@ -15,7 +15,7 @@ import json
 import math
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,6 @@ from fairpca.data.files.plain_values import decode, encode
 from fairpca.data.tables.encoder import TableEncoder
 from fairpca.data.warn import warn_caller
 from fairpca.models.checks import check_details, check_encoder_state, check_map, check_widths
-
-__all__ = ["FORMAT_VERSION", "Model", "ModelFileError", "load_model", "save_model"]
 
 FORMAT = "fairpca-model"
 FORMAT_VERSION = 1
@@ -64,10 +62,10 @@ class ModelFileError(ValueError):
 
 @dataclass(frozen=True)
 class Model:
-    """What a model file holds.
+    """The content of a model file.
 
-    The fitted estimator, the encoder that makes its input of raw tables, and facts that came with
-    it, such as the names of the sensitive columns.
+    The fitted estimator, the encoder that turns raw tables into its input, and details, such as the
+    names of the sensitive columns.
     """
 
     estimator: Any
@@ -178,11 +176,16 @@ def load_model(path: str | Path) -> Model:
         raise ModelFileError(f"{path}: the model file is damaged: {error}") from error
 
 
-def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
+def _describe(estimator: Any, put_array: Callable[[NDArray[Any]], str]) -> dict[str, Any]:
     """Return an estimator's class, parameters and fitted attributes in terms of JSON."""
     kind = type(estimator)
-    module = _module_of(kind)
-    getattr(estimator, "components_", None)  # streaming estimators work it out when asked
+    module = next((name for name, found in _candidates(kind.__name__) if found is kind), None)
+    if module is None:
+        raise ModelFileError(
+            f"{kind.__module__}.{kind.__name__} is not a public estimator of this package; only "
+            "those can be put into a model file."
+        )
+    getattr(estimator, "components_", None)  # streaming estimators compute it at first access
     attributes = {
         name: value for name, value in vars(estimator).items() if _ATTRIBUTE.fullmatch(name)
     }
@@ -207,16 +210,6 @@ def _describe(estimator: Any, put_array: Any) -> dict[str, Any]:
         "parameters": coded("parameter", parameters),
         "attributes": coded("attribute", attributes),
     }
-
-
-def _module_of(kind: type) -> str:
-    for module, found in _candidates(kind.__name__):
-        if found is kind:
-            return module
-    raise ModelFileError(
-        f"{kind.__module__}.{kind.__name__} is not a public estimator of this package; only those "
-        "can be put into a model file."
-    )
 
 
 def _candidates(name: str) -> list[tuple[str, type]]:
@@ -300,7 +293,7 @@ def _restore(header: Mapping[str, Any], members: Mapping[str, bytes]) -> Model:
 
 
 def _array(content: bytes, name: str) -> NDArray[Any]:
-    """Read an array whose header promises just what its member holds."""
+    """Read an array, after checking that its member has the size that its header promises."""
     file = io.BytesIO(content)
     shape, dtype = read_header(file, name, len(content))
     size = math.prod(shape) * dtype.itemsize
@@ -309,7 +302,7 @@ def _array(content: bytes, name: str) -> NDArray[Any]:
     return np.load(io.BytesIO(content), allow_pickle=False)  # type: ignore[no-any-return]
 
 
-def _build(description: Mapping[str, Any], get_array: Any) -> Any:
+def _build(description: Mapping[str, Any], get_array: Callable[[str], NDArray[Any]]) -> Any:
     module, name = description["module"], description["class"]
     kind = dict(_candidates(str(name))).get(module)
     if kind is None:

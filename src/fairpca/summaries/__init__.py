@@ -1,4 +1,4 @@
-"""What is known of rows once they have been summed: group summaries, however they are held.
+"""Group summaries: counts, means and second moments of cells of rows, held in several ways.
 
 `base` says what every summary offers; it is held as exact moments, a sketch, the rows themselves,
 or any of these over partitions. May import `data` only.

@@ -1,4 +1,4 @@
-"""What every summary of grouped data offers, whichever way it holds the second moments.
+"""The interface of all summaries of grouped data, however they hold the second moments.
 
 A summary splits the rows into *cells* (rows that agree in every attribute and stratum) and keeps
 each cell's count n_c, weight w_c, mean μ_c and access to its scatter A_c = Σ w (x − μ_c)(x − μ_c)ᵀ.
@@ -50,21 +50,11 @@ between nearly equal values are ignored."""
 class GroupSummary(ABC):
     """Counts, weights and means of cells of rows, and products with their scatters.
 
-    Parameters
-    ----------
-    attributes : tuple of str
-        What each position of a cell's key stands for; a stratum, if any, comes last.
-    keys : tuple of tuples
-        Each cell's label per attribute, None where its rows have none.
-    counts : ndarray of int, shape (n_cells,)
-        Rows with positive weight.
-    weights : ndarray of shape (n_cells,)
-        Sums of sample weights, positive.
-    origin : ndarray of shape (n_features,)
-        A point near the data, units of X.
-    means : ndarray of shape (n_cells, n_features)
-        Weighted means *less the origin*: their differences keep all digits however far from zero
-        the data lie.
+    `attributes` name the positions of a cell's key, a stratum last; `keys` hold each cell's label
+    per attribute, None where its rows have none. `counts`, shape (n_cells,), are the rows of
+    positive weight, `weights` the sums of their weights. `origin`, shape (n_features,), is a point
+    near the data, units of X. `means`, shape (n_cells, n_features), are weighted means *less the
+    origin*: their differences keep all digits however far from zero the data lie.
     """
 
     attributes: tuple[str, ...]
@@ -78,9 +68,9 @@ class GroupSummary(ABC):
     def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
         """Return Σ_c coefficients_c A_c V, shape (n_features, k), for V of that shape."""
 
-    @abstractmethod
     def within_dense(self, coefficients: Floats) -> Floats:
         """Return a fresh Σ_c coefficients_c A_c, shape (n_features, n_features)."""
+        return self.within_matmat(coefficients, np.eye(self.n_features))
 
     @abstractmethod
     def within_diagonal(self, coefficients: Floats) -> Floats:
@@ -91,7 +81,7 @@ class GroupSummary(ABC):
         """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
 
     def directions_held(self) -> int:
-        """Return how many directions the summary may know of: all, if it is exact."""
+        """Return an upper bound of the rank of the covariance held: n_features, if it is exact."""
         return self.n_features
 
     def spectral_error(self) -> float:
@@ -99,7 +89,7 @@ class GroupSummary(ABC):
         return 0.0
 
     def __sizeof__(self) -> int:
-        """Bytes held: schedulers weigh by it what to move, and where to."""
+        """Bytes held: schedulers decide by it what to move, and where."""
         return object.__sizeof__(self) + held_bytes(vars(self).values())
 
     @property
@@ -179,7 +169,7 @@ class GrowingSummary(GroupSummary):
     """A summary that more rows can be added to, and other summaries of its form."""
 
     kind: ClassVar[str]
-    """The name of the solver that goes by it."""
+    """The estimators' `solver` that uses this kind of summary."""
 
     @property
     @abstractmethod
@@ -196,7 +186,7 @@ class GrowingSummary(GroupSummary):
 
     @abstractmethod
     def _form(self) -> str:
-        """Say what summaries must agree in to be merged."""
+        """Describe the properties in which summaries must agree to be merged."""
 
     def update(
         self,
@@ -230,7 +220,7 @@ def repetitions(n_rows: int, weight: float) -> float:
 
 
 def held_bytes(values: Iterable[Any]) -> int:
-    """Return the size of arrays, of those in tuples and lists too, and of what knows its own."""
+    """Return the bytes of values, and of those within tuples and lists."""
     total = 0
     for value in values:
         if isinstance(value, tuple | list):

@@ -1,4 +1,4 @@
-"""Blocks of rows in flight: float64 copies less a reference point, small enough for the cache."""
+"""Blocks of rows: float64 copies less a reference point, small enough for the processor's cache."""
 
 from __future__ import annotations
 
@@ -7,28 +7,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import get_blas_funcs
 
 from fairpca.data.array_library import to_numpy
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "REFERENCE_ROWS",
-    "cell_indicator",
-    "cell_sums",
-    "centered_blocks",
-    "centered_tiles",
-    "column_range",
-    "dense_rows",
-    "reference_point",
-    "weight_rows",
-    "weighted_sums",
-    "within_range",
-]
-
 _BLOCK_BYTES = 2 * 2**20
-"""Size of a block of rows in flight, bytes. A larger one leaves the cache."""
+"""Size of a block of rows, bytes. A larger one leaves the cache."""
 _MIN_BLOCK_ROWS = 512
 """Least rows of a block: BLAS is slower on fewer. More leave the cache where rows are long."""
 _TILE_BYTES, _TILE_COLUMNS = 2**20, 4096
@@ -38,7 +24,7 @@ _FEW = 4
 _DENSE_CELLS = 16
 """Cells up to which their indicator is dense; with more, a sparse product is faster."""
 REFERENCE_ROWS = 1024
-"""Early rows whose mean sums are taken about. More lose fewer digits, and cost another sweep."""
+"""Early rows about whose mean sums are taken. More lose fewer digits, and cost another sweep."""
 
 
 def reference_point(X: Any, rows: NDArray[np.intp] | slice) -> Floats:
@@ -82,7 +68,7 @@ def centered_blocks(
         if contiguous:
             raw = dense_rows(X, slice(start, start + size))
         elif isinstance(X, np.ndarray) and X.dtype == buffer.dtype and X.flags.c_contiguous:
-            raw = np.take(X, chosen, axis=0, out=block, mode="clip")  # spares a fresh copy
+            raw = np.take(X, chosen, axis=0, out=block, mode="clip")  # avoids a new array
         else:
             raw = dense_rows(X, chosen)
         np.subtract(raw, reference, out=block, dtype=np.float64)
@@ -90,18 +76,13 @@ def centered_blocks(
 
 
 def centered_tiles(X: Any, reference: NDArray[Any]) -> Iterator[tuple[slice, slice, NDArray[Any]]]:
-    """Yield all of X less the reference, in pieces that stay in the cache; a reused buffer.
+    """Yield all of X less the reference, in pieces that stay in the cache: rows, columns and tile.
 
-    Yields
-    ------
-    rows, columns : slice
-        Which piece of X it is.
-    tile : ndarray
-        In the precision of the reference.
+    The tile is a reused buffer, in the precision of the reference.
     """
     n, d = X.shape
     dtype = reference.dtype
-    # What is not dense yet is made so for whole rows.
+    # Sparse rows, and those of other libraries, are made dense as whole rows.
     width = max(1, min(d, _TILE_COLUMNS) if isinstance(X, np.ndarray) else d)
     height = max(8, _TILE_BYTES // (dtype.itemsize * width))
     buffer = np.empty(min(height, n) * width, dtype=dtype)
@@ -130,19 +111,21 @@ def dense_rows(X: Any, rows: Any) -> NDArray[Any]:
 def weighted_sums(weights: NDArray[Any], block: NDArray[Any]) -> NDArray[Any]:
     """Return ``weights @ block`` by the library that also sums the scatters.
 
-    NumPy and SciPy bring a BLAS each. Where both run threads in turn, the idle threads of one keep
-    busy the cores that the other needs: twice the time on two cores.
+    NumPy and SciPy bring a BLAS each. Where both run in turn, the idle threads of one spin on the
+    cores that the other needs: twice the time on two cores.
     """
     gemm, gemv = get_blas_funcs(("gemm", "gemv"), (block,))
     cached = block.nbytes <= _TILE_BYTES
-    if len(weights) <= _FEW and len(block) < block.shape[1] and not cached:  # spares packing
+    if (
+        len(weights) <= _FEW and len(block) < block.shape[1] and not cached
+    ):  # avoids gemm's packing of the block
         return np.stack([gemv(1.0, block.T, w) for w in weights])
     product: NDArray[Any] = gemm(1.0, block.T, weights.T)
     return product.T
 
 
 def cell_indicator(
-    codes: NDArray[np.intp], n_cells: int, weights: Floats | None, dtype: Any = np.float64
+    codes: NDArray[np.intp], n_cells: int, weights: Floats | None, dtype: DTypeLike = np.float64
 ) -> Any:
     """Return each row's weight in the place of its cell, shape (n_cells, n_rows); see `cell_sums`.
 

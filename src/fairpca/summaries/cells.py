@@ -1,4 +1,4 @@
-"""Rows split into cells: rows that agree in every attribute and stratum, and a cell's name."""
+"""Splits rows into cells: rows that agree in every attribute and stratum."""
 
 from __future__ import annotations
 
@@ -12,19 +12,6 @@ from numpy.typing import NDArray
 from fairpca.data.groups import Attribute, Groups
 from fairpca.data.labels import Label, distinct_labels, label_key
 
-__all__ = [
-    "CellId",
-    "CellKey",
-    "Cells",
-    "Floats",
-    "Mask",
-    "cell_id",
-    "check_same_attributes",
-    "levels_of",
-    "merge_keys",
-    "split_into_cells",
-]
-
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 CellKey = tuple[Label | None, ...]
@@ -32,7 +19,7 @@ CellId = tuple[tuple[bool, Label | None], ...]
 
 
 def cell_id(key: CellKey) -> CellId:
-    """Return what tells cells apart in a dictionary: labels by value, but True is not 1."""
+    """Return a cell's key for dictionaries: labels by value, but True is not 1."""
     return tuple(map(label_key, key))
 
 

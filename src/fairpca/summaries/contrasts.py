@@ -1,4 +1,4 @@
-"""Which groups are compared with which: one level of an attribute against its other levels.
+"""Contrasts: one level of an attribute set against its other levels.
 
 Methods for two groups meet several levels and attributes one versus rest (Lee et al. 2023,
 Algorithm 5); a binary attribute's two such comparisons are each other's negative and count once.
@@ -14,25 +14,15 @@ from fairpca.data.checked_rows import CheckedRows
 from fairpca.data.labels import Label, label_key
 from fairpca.summaries.base import GroupSummary, Mask
 
-__all__ = ["Contrast", "contrasts_of_rows", "one_versus_rest"]
-
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
     """Two sets of a summary's cells, set against each other.
 
-    Parameters
-    ----------
-    attribute : str
-        The sensitive attribute.
-    level : hashable
-        The group on the first side.
-    inside, outside : ndarray of bool, shape (n_cells,)
-        Cells of the group, and of the attribute's other groups.
-    reference : ndarray of bool, shape (n_cells,)
-        All cells of the stratum, labelled or not: their mean is the center of second moments.
-    value : hashable or None
-        The stratum's label; None without strata.
+    `level` of `attribute` is the group on the first side. `inside` and `outside`, shape (n_cells,),
+    are the cells of this group and of the attribute's other groups; `reference` all cells of the
+    stratum, labelled or not, whose mean is the center of second moments. `value` is the stratum's
+    label, None without strata.
     """
 
     attribute: str
@@ -93,6 +83,6 @@ def _check_rows(
 
 
 def contrasts_of_rows(summary: GroupSummary, rows: CheckedRows) -> list[Contrast]:
-    """List the contrasts that checked rows call for, of which this is a summary."""
+    """List the contrasts of checked rows, which this summary holds."""
     stratum = None if rows.stratum is None else rows.stratum.name
     return one_versus_rest(summary, rows.groups.names, stratum=stratum, strata=rows.strata)

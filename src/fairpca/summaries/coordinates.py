@@ -1,4 +1,4 @@
-"""The coordinates that rows are summarized in, and what decides between them: one cost model.
+"""Coordinates in which rows are summarized (columns, or the rows' span), and the choice of them.
 
 Wide data (more columns than rows) are rotated into the span of their rows, where exact moments are
 small: any orthogonally invariant method may be solved there and its answer lifted back.
@@ -20,19 +20,6 @@ from fairpca.summaries.base import Floats
 from fairpca.summaries.blocks import column_range
 from fairpca.summaries.moments import GroupMoments, Resolution
 from fairpca.summaries.rows import centered
-
-__all__ = [
-    "DENSE_UP_TO",
-    "FORMED_UP_TO",
-    "ROTATED_UP_TO",
-    "Coordinates",
-    "EigenMethod",
-    "eigen_method",
-    "row_space",
-    "rows_are_fewer",
-    "summarize_rows",
-    "unlike_columns",
-]
 
 EigenMethod = Literal["dense", "lanczos"]
 """Decompose the matrix, or iterate with products only."""
@@ -66,12 +53,8 @@ def eigen_method(
 class Coordinates:
     """How vectors lead back to the columns of X: z stands for ``basis @ z + origin``.
 
-    Parameters
-    ----------
-    basis : ndarray of shape (d, p) or None
-        Orthonormal columns; None for the columns of X themselves.
-    origin : ndarray of shape (d,) or None
-        The point that coordinates are taken from, units of X; None for zero.
+    `basis`, shape (d, p), has orthonormal columns; None for the columns of X themselves. `origin`,
+    shape (d,), is the point that coordinates are taken from, units of X; None for zero.
     """
 
     basis: Floats | None = None
@@ -131,13 +114,8 @@ def summarize_rows(
 def rows_are_fewer(X: Any) -> bool:
     """Whether to rotate rows into their span: fewer rows than columns, and columns of like units.
 
-    Rotated rows are rounded by a share of their whole length. Where a column varies by less than
-    that, moments are to be taken in the columns themselves.
-
-    Raises
-    ------
-    ValueError
-        If the columns are of unlike units, and too many for that.
+    Rotating rounds rows by a share of their whole length. Where a column varies by less than that,
+    moments must be taken in the columns themselves; ValueError if there are too many for that.
     """
     n, d = X.shape
     if n >= d or n > ROTATED_UP_TO:
@@ -149,9 +127,9 @@ def rows_are_fewer(X: Any) -> bool:
 
 
 def unlike_columns(X: Any, names: Sequence[str] | None = None) -> str:
-    """Say which columns vary a million times as widely as which others, or nothing."""
+    """Name two columns of which one varies a million times as widely; "" if there are none."""
     lowest, highest = column_range(X)
-    with np.errstate(over="ignore", invalid="ignore"):  # the sums will tell
+    with np.errstate(over="ignore", invalid="ignore"):  # reported once the sums are not finite
         widths = highest - lowest
     varied = np.flatnonzero(widths)
     finite = bool(np.isfinite(widths).all())
@@ -168,19 +146,15 @@ def unlike_columns(X: Any, names: Sequence[str] | None = None) -> str:
 def row_space(X: Any) -> tuple[Floats, Coordinates]:
     """Rotate wide data, n ≤ d, into the span of its centered rows.
 
-    Returns
-    -------
-    rotated : ndarray of shape (n_samples, n_samples)
-        The centered rows; 0 along axes where only rounding is left of them.
-    coordinates : Coordinates
-        With the unweighted mean of the rows as origin.
+    Returns the rotated rows, shape (n_samples, n_samples), 0 along axes that hold rounding only,
+    and coordinates whose origin is the unweighted mean of the rows.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         rows, origin = centered(X.toarray() if scipy.sparse.issparse(X) else X)
     # QR of the transpose, not the n × n Gram matrix: squaring would halve the digits of weak rows.
     basis, triangle = scipy.linalg.qr(rows.T, mode="economic", overwrite_a=True, check_finite=False)
     rotated = np.ascontiguousarray(triangle.T)
-    with np.errstate(over="ignore", invalid="ignore"):  # the sums will tell
+    with np.errstate(over="ignore", invalid="ignore"):  # reported once the sums are not finite
         lengths = np.linalg.norm(rotated, axis=0)
         whole = float(np.linalg.norm(lengths))
     if np.isfinite(whole):

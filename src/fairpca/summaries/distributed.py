@@ -18,8 +18,6 @@ from fairpca.summaries.partitions import PartitionedRows, Tally, check_block
 from fairpca.summaries.reduction import tree_reduce
 from fairpca.summaries.sketch import GroupSketch
 
-__all__ = ["DistributedRows"]
-
 
 @dataclass(frozen=True, eq=False)
 class DistributedRows(GroupSummary):
@@ -50,10 +48,6 @@ class DistributedRows(GroupSummary):
         nodes = self.rows.each(_product, self.origin, shadows, V)
         product: Floats = tree_reduce(nodes, _add_all)
         return product
-
-    def within_dense(self, coefficients: Floats) -> Floats:
-        """See `GroupSummary.within_dense`; needs O(d²) memory."""
-        return self.within_matmat(coefficients, np.eye(self.n_features))
 
     def within_diagonal(self, coefficients: Floats) -> Floats:
         """See `GroupSummary.within_diagonal`."""

@@ -1,4 +1,4 @@
-"""Gram matrices A_iᵀA_i of groups, read off any summary: all that balanced reconstruction needs."""
+"""Gram matrices A_iᵀA_i of groups, from any summary: the input of balanced reconstruction."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import numpy as np
 
 from fairpca.data.labels import Label
 from fairpca.summaries.base import Floats, GroupSummary
-
-__all__ = ["GroupGrams", "group_grams"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +54,7 @@ def group_grams(
     center: bool = True,
     basis: Floats | None = None,
 ) -> GroupGrams:
-    """Read the Gram matrix of every level of every attribute off a summary in these coordinates.
+    """Return the Gram matrix of each level of each attribute, from a summary in these coordinates.
 
     They are about the mean of all rows, labelled or not, or with `center` false about zero.
     """

@@ -26,7 +26,8 @@ from fairpca.summaries.blocks import (
 )
 from fairpca.summaries.cells import Cells, merge_keys, split_into_cells
 
-__all__ = ["GroupMoments", "Resolution"]
+_MIRROR_ROWS = 512
+"""Rows of a scatter matrix mirrored at a time. Larger: more memory."""
 
 Resolution = Literal["cells", "pooled"]
 """Keep one scatter matrix per cell, or only their sum (all that matching means needs)."""
@@ -151,7 +152,7 @@ class GroupMoments(GrowingSummary):
 
     def is_finite(self) -> bool:
         """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
-        with np.errstate(invalid="ignore"):  # infinities of both signs
+        with np.errstate(invalid="ignore"):  # infinities of opposite sign
             return bool(np.isfinite(self.means).all() and np.isfinite(self.scatter.sum()))
 
     def within_matmat(self, coefficients: Floats, V: Floats) -> Floats:
@@ -183,7 +184,7 @@ class GroupMoments(GrowingSummary):
             if high - low > 1e-12 * max(abs(low), abs(high)):
                 raise ValueError(
                     "this summary holds only the pooled scatter; summarize with "
-                    "resolution='cells' to tell groups' second moments apart."
+                    "resolution='cells' to compare groups' second moments."
                 )
             coefficients = coefficients[:1]
         pairs = zip(coefficients.tolist(), self.scatter, strict=True)
@@ -232,7 +233,7 @@ def _scatter_pooled(cells: Cells) -> tuple[Floats, Floats, Floats]:
 def _add_gram(block: Floats, scatter: Floats, scale: float = 1.0) -> None:
     """Add scale · blockᵀ block to the lower triangle of `scatter` (C order), in place."""
     result = dsyrk(scale, block.T, beta=1.0, c=scatter.T, overwrite_c=1)
-    if not np.shares_memory(result, scatter):  # a copy was needed after all
+    if not np.shares_memory(result, scatter):  # BLAS has worked on a copy
         scatter.T[:] = result
 
 
@@ -245,11 +246,11 @@ def _add_between(
         scatter += np.outer(first[0] * (second[0] / (first[0] + second[0])) * delta, delta)
 
 
-def _mirror(matrix: Floats, block: int = 512) -> None:
+def _mirror(matrix: Floats) -> None:
     """Copy the lower triangle onto the upper one, in place and without a second matrix."""
     d = len(matrix)
-    for start in range(0, d, block):
-        stop = min(start + block, d)
+    for start in range(0, d, _MIRROR_ROWS):
+        stop = min(start + _MIRROR_ROWS, d)
         corner = matrix[start:stop, start:stop]
         corner[:] = np.tril(corner) + np.tril(corner, -1).T
         matrix[start:stop, stop:] = matrix[stop:, start:stop].T

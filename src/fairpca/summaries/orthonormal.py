@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import get_lapack_funcs
 from scipy.linalg.blas import get_blas_funcs
-
-__all__ = ["orthonormalize_in_place"]
 
 _NARROW = 16
 """Columns up to which Householder reflections are used."""
@@ -42,18 +40,18 @@ def orthonormalize_in_place(A: NDArray[Any]) -> NDArray[Any]:
     if width <= _NARROW:
         return _householder(A)
     first = _cholesky_step(A)
-    if first is None and A.dtype == np.float32:  # a Gram matrix of more digits may do
+    if first is None and A.dtype == np.float32:  # a Gram matrix in double precision may suffice
         first = _cholesky_step(A, np.float64)
     if first is None:
         return _by_halves(A)
     second = _cholesky_step(A)
-    # What one step leaves of non-orthogonality, another removes.
+    # A second step removes the error that the first one leaves.
     last = _by_halves(A) if second is None else second
     R: NDArray[Any] = last @ first
     return R
 
 
-def _cholesky_step(A: NDArray[Any], gram_dtype: Any = None) -> NDArray[Any] | None:
+def _cholesky_step(A: NDArray[Any], gram_dtype: DTypeLike | None = None) -> NDArray[Any] | None:
     """Do A ← A R⁻¹ with RᵀR = AᵀA; return None, and leave A, if that would lose digits.
 
     A Gram matrix in double precision resolves columns as finely as a single-precision A does. What
@@ -79,7 +77,7 @@ def _cholesky_step(A: NDArray[Any], gram_dtype: Any = None) -> NDArray[Any] | No
     return scaled
 
 
-def _gram(A: NDArray[Any], dtype: Any) -> NDArray[Any]:
+def _gram(A: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
     """Return the upper triangle of AᵀA, summed in another precision a few rows at a time."""
     (syrk,) = get_blas_funcs(("syrk",), dtype=dtype)
     if A.dtype == dtype:
@@ -93,7 +91,7 @@ def _gram(A: NDArray[Any], dtype: Any) -> NDArray[Any]:
 
 
 def _by_halves(A: NDArray[Any]) -> NDArray[Any]:
-    """Orthonormalise the left half of the columns, then what the others have beside it."""
+    """Orthonormalize the left half of the columns, then the right half less its projection."""
     half = A.shape[1] // 2
     left, right = A[:, :half], A[:, half:]
     (gemm,) = get_blas_funcs(("gemm",), (A,))
@@ -109,7 +107,7 @@ def _by_halves(A: NDArray[Any]) -> NDArray[Any]:
         own = orthonormalize_in_place(right)
         R[:half, half:] += shared @ R[half:, half:]
         R[half:, half:] = own @ R[half:, half:]
-    return _householder(A) @ R  # nothing is left of some columns: they are completed
+    return _householder(A) @ R  # some columns are dependent: they are replaced by others
 
 
 def _householder(A: NDArray[Any]) -> NDArray[Any]:
@@ -125,6 +123,6 @@ def _householder(A: NDArray[Any]) -> NDArray[Any]:
 
 
 def _store(place: NDArray[Any], result: NDArray[Any]) -> None:
-    """Make sure that a result is where it was to be: BLAS may have had to copy."""
+    """Copy a result to its place, unless BLAS has written it there."""
     if not np.shares_memory(place, result):
         place[:] = result

@@ -25,14 +25,6 @@ from fairpca.summaries.reduction import compute, local_reduce, tree_reduce
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.stream import SummaryStream, faded
 
-__all__ = [
-    "CellIndex",
-    "PartitionedRows",
-    "Tally",
-    "check_block",
-    "nonfinite_error",
-]
-
 _REAL = "biuf"
 
 
@@ -54,7 +46,7 @@ class Tally:
         """Count the rows of a block."""
         attributes = rows.attributes
         n, w = rows.groups.n_samples, rows.sample_weight
-        if w is not None and not np.all(w > 0):  # rows of weight 0 are as if absent
+        if w is not None and not np.all(w > 0):  # rows of weight 0 do not count
             attributes = Groups(attributes, n).take(np.flatnonzero(w > 0)).attributes
         return cls(
             n,
@@ -84,7 +76,7 @@ class Tally:
 class _Partial(NamedTuple):
     tally: Tally
     summary: Any
-    idle: int  # rows of weight 0 after the last row that counts
+    idle: int  # rows of weight 0 after the last row of positive weight
 
 
 class CellIndex(NamedTuple):
@@ -119,7 +111,7 @@ class PartitionedRows:
         `empty` is the summary of no rows; of `decay` see `SummaryStream`.
         """
         nodes = self.each(_summarize, empty, decay)
-        if decay == 1 and isinstance(empty, GroupMoments):  # sums, in whatever order
+        if decay == 1 and isinstance(empty, GroupMoments):  # the order of sums does not matter
             merged = local_reduce(nodes, functools.partial(_merge_partials, decay=1.0))
         else:
             merged = tree_reduce(nodes, functools.partial(_merge_partials, decay=decay))
@@ -191,7 +183,7 @@ def _summarize(
     rows = check_block(block, rules, number)
     stream = SummaryStream.into(empty, decay=decay)
     X, groups, weight, stratum = rows.arguments
-    with np.errstate(over="ignore", invalid="ignore"):  # looked at by the stream
+    with np.errstate(over="ignore", invalid="ignore"):  # checked by the stream
         finite = not X.shape[0] or stream.absorb(X, groups, weight, stratum=stratum)
     if not finite:
         raise nonfinite_error(X, rules, number)

@@ -1,4 +1,4 @@
-"""Trees of merges: delayed values of blocks become one value, with Dask's scheduler in use.
+"""Merges the delayed values of blocks into one value by a tree, with Dask's scheduler in use.
 
 The tree is fixed by the order of the blocks, so that neither the number of workers nor the loss of
 one changes a digit. Large values whose order does not matter beyond rounding are better joined on
@@ -9,28 +9,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from fairpca.data.dask_input import dask_module
-
-__all__ = ["compute", "local_reduce", "tree_reduce"]
 
 _TREE_WIDTH = 4
 
 
 def compute(nodes: Sequence[Any]) -> tuple[Any, ...]:
-    """Run a graph with whatever scheduler is in use."""
+    """Run a graph with Dask's current scheduler."""
     with _large_graphs():
         results: tuple[Any, ...] = dask_module().compute(*nodes)
     return results
 
 
-def _large_graphs() -> Any:
-    # A thin matrix that all blocks are multiplied with may be large for a graph, and is meant.
-    if "distributed" not in sys.modules:  # its defaults would be lost, were it imported meanwhile
+def _large_graphs() -> AbstractContextManager[Any]:
+    # The thin matrix that all blocks are multiplied with may exceed Dask's threshold for a warning.
+    if (
+        "distributed" not in sys.modules
+    ):  # if imported within the context, its defaults would be lost
         return nullcontext()
-    return dask_module().config.set({"distributed.admin.large-graph-warning-threshold": "4GiB"})
+    threshold = {"distributed.admin.large-graph-warning-threshold": "4GiB"}
+    changed: AbstractContextManager[Any] = dask_module().config.set(threshold)
+    return changed
 
 
 def tree_reduce(nodes: Sequence[Any], merge: Callable[[list[Any]], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""A summary that holds the rows, for so many columns that no d × d matrix may be formed."""
+"""A summary that holds the rows, where a d × d matrix would be too large."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from fairpca.data.groups import Attribute, Groups
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.blocks import within_range
 from fairpca.summaries.cells import split_into_cells
-
-__all__ = ["GroupRows", "centered"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +74,6 @@ class GroupRows(GroupSummary):
         scores *= (coefficients[self.codes] * self.sample_weight)[:, None]
         product: Floats = np.asarray(self.rows.T @ scores)
         return product
-
-    def within_dense(self, coefficients: Floats) -> Floats:
-        """See `GroupSummary.within_dense`; needs O(d²) memory."""
-        return self.within_matmat(coefficients, np.eye(self.n_features))
 
     def within_diagonal(self, coefficients: Floats) -> Floats:
         """See `GroupSummary.within_diagonal`."""

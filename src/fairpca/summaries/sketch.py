@@ -15,7 +15,7 @@ import numpy as np
 from fairpca.summaries.base import Floats, GrowingSummary, shrunk
 from fairpca.summaries.blocks import REFERENCE_ROWS, reference_point
 from fairpca.summaries.cells import Cells, cell_id, check_same_attributes
-from fairpca.summaries.moments import GroupMoments, Resolution
+from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch_cells import (
     CellRows,
     Parts,
@@ -34,7 +34,7 @@ _CAPACITY = {"power": 4, "frequent_directions": 2}
 """Rows a factor may grow to before it is shortened, in multiples of the rank."""
 
 _REFERENCE_VALUES = 2**18
-"""Values of early rows whose mean sums are taken about; more cost time, and lose fewer digits."""
+"""Values of the early rows about whose mean sums are taken. Larger: slower, fewer digits lost."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,23 +181,6 @@ class GroupSketch(GrowingSummary):
             lost=np.maximum(spreads.sum(axis=1) - held, 0.0),
         )
 
-    def to_moments(self, resolution: Resolution = "cells") -> GroupMoments:
-        """Return the sketch as d × d moments: exact while no factor has been shortened."""
-        products = [B.T @ B for B in self.factors]
-        d = self.n_features
-        if resolution == "pooled":
-            products = [np.sum(products, axis=0)] if products else [np.zeros((d, d))]
-        return GroupMoments(
-            self.attributes,
-            self.keys,
-            self.counts,
-            self.weights,
-            self.origin,
-            self.means,
-            np.array(products).reshape(-1, d, d),
-            resolution,
-        )
-
     def is_finite(self) -> bool:
         """Whether all sums are finite: no NaN or infinity came in, and nothing overflowed."""
         return bool(np.isfinite(self.means).all() and np.isfinite(self.spreads).all())
@@ -223,7 +206,7 @@ class GroupSketch(GrowingSummary):
         return diagonal
 
     def directions_held(self) -> int:
-        """Return how many directions the sketch may know of."""
+        """See `GroupSummary.directions_held`."""
         return sum(map(len, self.factors)) + len(self.keys) - 1
 
     def spectral_error(self) -> float:

@@ -1,4 +1,4 @@
-"""The parts of a `GroupSketch`: one cell's share of it, rows on their way into it, and factors.
+"""The parts of a `GroupSketch`: a cell's sums and factor, and how rows are added to them.
 
 A factor is a matrix B of few rows with BᵀB close to a scatter matrix; it comes from a longer one,
 or from a product with the scatter.
@@ -26,17 +26,6 @@ from fairpca.summaries.blocks import (
 )
 from fairpca.summaries.cells import CellId, CellKey, Cells
 from fairpca.summaries.orthonormal import orthonormalize_in_place
-
-__all__ = [
-    "CellRows",
-    "Parts",
-    "SketchCell",
-    "SketchRule",
-    "condensed",
-    "first_moments",
-    "power_joined",
-    "shorten",
-]
 
 SketchRule = Literal["power", "frequent_directions"]
 """How a factor that has grown too long is shortened; see `GroupSketch`."""

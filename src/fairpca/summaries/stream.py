@@ -1,4 +1,4 @@
-"""A summary that takes batches of any size, one row included, and may forget.
+"""A summary that is updated by batches of any size, with optional decay of older rows.
 
 With a decay γ < 1 a row that came n rows ago weighs γⁿ. Weights stop shrinking at 1e-150 of the
 heaviest cell's: so small a weight changes no sum, and the cell keeps its mean and its shape.
@@ -20,15 +20,13 @@ from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.waiting import WaitingRows, sum_of_squares
 
-__all__ = ["SummaryStream", "faded", "most_cells"]
-
 _BLOCK_BYTES, _BLOCK_ROWS = 8 * 2**20, 2048
-"""Size of the rows that wait for a step, as float64 bytes and rows; more take more memory."""
+"""Size of the rows that wait for an update, as float64 bytes and rows. Larger: more memory."""
 _LEAST_SHARE, _LEAST_WEIGHT = 1e-150, 1e-280
 """What a cell's weight may shrink to: a share of the heaviest, and a number. Smaller ones come near
 the end of float64; larger ones would count in sums."""
 _LEAST_AGED = 1e-100
-"""What a row's weight may shrink to among the rows of one step. If larger, steps are shorter."""
+"""Least weight of a row among the rows of one step. If larger, steps are shorter."""
 
 
 @dataclass(eq=False)
@@ -59,7 +57,7 @@ class SummaryStream:
 
     @property
     def block_rows(self) -> int:
-        """Rows that are worth a step; more where a summary holds more, and a step costs more."""
+        """Rows from which an update is worth its cost, which grows with the size of the summary."""
         cached = _BLOCK_BYTES // (8 * max(1, self.summary.n_features))
         return max(self.summary.least_rows, min(_BLOCK_ROWS, cached))
 
@@ -97,7 +95,7 @@ class SummaryStream:
         return True
 
     def _take(self, cells: Cells, n: int) -> bool:
-        """Add n rows, of which `cells` has those that count."""
+        """Add n rows; `cells` holds those of positive weight."""
         if not cells.keys:
             self.idle += n
             return True
@@ -107,7 +105,7 @@ class SummaryStream:
         room = small and waiting.n_rows < self.block_rows and waiting.age + n <= self._longest_step
         full = waiting.age > 0 and not room
         squares, fade = 0.0, self.decay**n
-        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
             if full:
                 summary = self._with_waiting(summary)
                 waiting = waiting.cleared()
@@ -184,7 +182,7 @@ def most_cells(limit: int, n_features: int) -> int:
 def faded(
     summary: GroupMoments | GroupSketch, decay: float, n_rows: int, newer: Floats
 ) -> GroupMoments | GroupSketch:
-    """Return a summary whose rows have aged by `n_rows`, beside cells of the weights `newer`."""
+    """Return a summary with its rows aged by `n_rows`, to be joined by cells of weights `newer`."""
     if decay == 1 or not summary.keys:
         return summary
     heaviest = max(float(summary.weights.max()), float(newer.max()))

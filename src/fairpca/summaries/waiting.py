@@ -1,4 +1,4 @@
-"""Rows of small batches, kept as they came until they are worth a step of a summary."""
+"""Rows of small batches, kept unchanged until there are enough for an update of a summary."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from fairpca.summaries.base import Floats
 from fairpca.summaries.blocks import dense_rows
 from fairpca.summaries.cells import CellKey, Cells, check_same_attributes, merge_keys
-
-__all__ = ["WaitingRows", "sum_of_squares"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +80,9 @@ class WaitingRows:
             None if np.all(w == 1) else w,
         )
 
-    def _with_room(self, n_rows: int, dtype: Any) -> tuple[NDArray[Any], NDArray[np.intp], Floats]:
+    def _with_room(
+        self, n_rows: int, dtype: DTypeLike
+    ) -> tuple[NDArray[Any], NDArray[np.intp], Floats]:
         """Return the arrays, or longer copies that hold `n_rows` rows of this type."""
         dtype = np.result_type(self.X.dtype, dtype)
         free = np.all(self.codes[self.n_rows : self.n_rows + 1] < 0)

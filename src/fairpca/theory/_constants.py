@@ -35,7 +35,7 @@ _NOT_NEGATIVE = (
 
 @dataclass(frozen=True)
 class ProblemConstants:
-    """What the bounds depend on. Units are those of X, to the power said.
+    """What the bounds depend on. Units are those of X, to the power given with each.
 
     Parameters
     ----------

@@ -22,18 +22,8 @@ from fairpca.data.files.arrow_types import decoded, plain_types
 from fairpca.data.files.table_source import DataFileError, TableSource, reading
 from fairpca.data.frames import stored_index
 
-__all__ = [
-    "ArrowWriter",
-    "DatasetSource",
-    "open_arrow",
-    "open_parquet",
-    "open_parquet_folder",
-    "write_arrow",
-    "write_parquet",
-]
-
 DATASET_BLOCK_VALUES = 2**22
-"""The most values in a block of a dataset: 32 MiB of float64; more cost memory."""
+"""The most values in a block of a dataset: 32 MiB of float64. Larger: more memory."""
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
@@ -63,7 +53,7 @@ class ParquetSource(TableSource):
     def _batches(
         self, columns: list[str], types: Mapping[str, pa.DataType], block_rows: int
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
-        # Reading column chunks ahead would keep those of the whole file in memory.
+        # With pre_buffer, pyarrow would keep the column chunks of the whole file in memory.
         with pq.ParquetFile(self.path, pre_buffer=False) as file:
             done, total = 0, max(1, file.metadata.num_rows)
             for batch in file.iter_batches(block_rows, columns=columns):
@@ -116,7 +106,7 @@ class DatasetSource(TableSource):
         self, columns: list[str], types: Mapping[str, pa.DataType], block_rows: int
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
         done = 0
-        # One fragment after the other: a scanner's read-ahead would hold many files' rows.
+        # One fragment at a time: a scanner reads ahead, and would hold rows of many files.
         for fragment in self.dataset.get_fragments():
             with reading(Path(getattr(fragment, "path", self.path))):
                 for batch in fragment.to_batches(

@@ -1,4 +1,4 @@
-"""Arrow's many storage types, brought to the few that the rest of the package handles.
+"""Converts Arrow's many storage types to the few that the rest of the package handles.
 
 The same column may come as text, large text, views of text or codes with a dictionary, depending
 on who wrote it: polars, pandas, pyarrow.
@@ -12,8 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairpca.data.advice import AdviceError, Setting
-
-__all__ = ["check_flat", "decoded", "is_text", "nan_as_null", "plain_types"]
 
 
 def plain_types(data: Any) -> Any:

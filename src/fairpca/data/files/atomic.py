@@ -14,11 +14,9 @@ from pathlib import Path
 
 from fairpca.data.files.paths import reason_of
 
-__all__ = ["OutputFileError", "atomic_path", "check_target", "make_folder", "write_bytes"]
-
 
 class OutputFileError(OSError):
-    """A file could not be written; whatever stood under its name before is untouched."""
+    """A file could not be written; an earlier file of that name is unchanged."""
 
 
 def check_target(path: str | Path) -> Path:
@@ -34,15 +32,15 @@ def check_target(path: str | Path) -> Path:
         raise OutputFileError(f"cannot write {path}: {there}.")
     if not os.access(folder, os.W_OK):
         raise OutputFileError(f"cannot write {path}: no permission in {folder}.")
-    if path.is_file() or not path.exists():  # some folders, such as /proc, refuse only when asked
+    if path.is_file() or not path.exists():  # /proc, for example, refuses only now
         with _explained(path):
-            trial = _beside(folder)
+            trial = _partial_path(folder)
             trial.touch(exist_ok=False)
             trial.unlink()
     return path
 
 
-def _beside(folder: Path) -> Path:
+def _partial_path(folder: Path) -> Path:
     return folder / f".fairpca-{secrets.token_hex(6)}.partial"
 
 
@@ -67,7 +65,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         with _explained(path):
             yield target
         return
-    partial = _beside(target.parent)
+    partial = _partial_path(target.parent)
     try:
         with _explained(path):
             partial.touch(exist_ok=False)  # with the permissions a new file has here

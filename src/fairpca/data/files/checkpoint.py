@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from fairpca.data.files.atomic import check_target, write_bytes
 from fairpca.data.warn import warn_caller
 
-__all__ = ["Checkpoint", "CheckpointError", "CheckpointFile"]
-
 _KIND = b"fairpca checkpoint "
 _MAGIC = _KIND + b"2\n"
 _DIGEST = 32

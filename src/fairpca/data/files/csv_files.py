@@ -1,7 +1,7 @@
-"""CSV and TSV text, by pyarrow's reader.
+"""CSV and TSV files, parsed by pyarrow.
 
 A value is missing where its field is empty or one of `na_values`. A column holds numbers, yes/no
-values or dates if *every* one of its values is such; otherwise it is text, kept as it is written.
+values or dates only if *every* value is one; otherwise it is text, kept as it is written.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ from fairpca.data.files.csv_text import (
 from fairpca.data.files.table_source import DataFileError, TableSource
 from fairpca.data.row_numbers import COUNTED
 
-__all__ = ["open_csv", "write_csv"]
-
 BLOCK_BYTES = 1 << 20
-"""Bytes parsed at a time, and the longest row that can be read; more cost memory."""
+"""Bytes parsed at a time, and the longest row that can be read. Larger: more memory."""
 
 ROWS_PER_BLOCK = 32
 """A block holds at least this many rows as long as the header."""
@@ -97,7 +95,7 @@ class CsvSource(TableSource):
             with csv.open_csv(self.path, **self._options(None, {})) as reader:
                 return tuple(reader.schema.names)
         except pa.ArrowInvalid as error:
-            check_quotes(self.path, self.delimiter)  # the better reason, if it is one
+            check_quotes(self.path, self.delimiter)  # a clearer error, if a quote is the cause
             raise self._explained(error) from error
 
     def _batches(
@@ -136,7 +134,7 @@ class CsvSource(TableSource):
             table = csv.read_csv(self.path, **self._options(columns, types, use_threads=True))
         except pa.ArrowInvalid as error:
             for _ in self._typed(columns, dict.fromkeys(columns, pa.binary())):
-                pass  # read again in order, which tells the number of the bad row
+                pass  # read again in order, so that the error has the number of the bad row
             raise self._explained(error) from error
         _check_text(table, self.path)
         return note_codes(table, self._codes(possible_codes(table, padded=holds_padded(self.path))))

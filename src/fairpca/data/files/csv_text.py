@@ -1,8 +1,8 @@
-"""What pyarrow's CSV parser misreads: quotes that are not closed, and codes that look like numbers.
+"""Detects what pyarrow's CSV parser misreads: unclosed quotes, and codes that look like numbers.
 
-Behind a quote that is not closed it takes all rows for one field. It takes ``0x10``, ``00123`` and
-twenty digits in a row for numbers: columns that lose zeros or digits that way are noted in the
-metadata of their fields, where the encoder, which knows whether a column is a feature, finds it.
+After an unclosed quote it reads all following rows as one field. It reads ``0x10``, ``00123`` and
+twenty digits in a row as numbers: a column that loses zeros or digits that way is marked in the
+metadata of its field. The encoder, which knows which columns are features, warns of it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,6 @@ import pyarrow.compute as pc
 
 from fairpca.data.files.table_source import DataFileError
 from fairpca.data.row_numbers import COUNTED
-
-__all__ = [
-    "check_quotes",
-    "code_example",
-    "find_code",
-    "holds_hexadecimal",
-    "holds_padded",
-    "note_codes",
-    "possible_codes",
-]
 
 _KEY = b"fairpca.code"
 _CODE = r"^\s*(?:0[0-9]+|[-+]?[0-9]{20,})\s*$"
@@ -66,10 +56,10 @@ def check_quotes(path: Path, delimiter: str) -> None:
 def _bad_row(path: Path, delimiter: str, size: int, changed: int) -> int:
     """Return the line of the first bad quote, the header's being 1, and 0 without one.
 
-    The last two arguments tell a changed file from the one whose answer is kept.
+    `size` and `changed` are part of the cache's key, so that a changed file is read again.
     """
     ends = re.escape(delimiter.encode()) + rb"\r\n"
-    opening = rb'"(?<![^%b]")' % ends  # nothing but the end of a field stands before it
+    opening = rb'"(?<![^%b]")' % ends  # preceded by nothing but the end of a field
     inner = rb'[^"]*+(?:""[^"]*+)*+'
     other = rb'"(?<=[^%b]")' % ends
     closed = opening + inner + rb'"(?=[%b]|\Z)' % ends
@@ -82,8 +72,8 @@ def _bad_row(path: Path, delimiter: str, size: int, changed: int) -> int:
         for field in quoted.finditer(data):
             stop = field.end()
             whole = field[1] and (stop == len(data) or end.match(data, stop))
-            # Text behind the closing quote is untidy, but it is a swallowed row only if there is
-            # a line break in front of it.
+            # Text after the closing quote is an error only where the quotes enclose a line break:
+            # then rows may have been read as one field.
             if not whole and (not field[1] or b"\n" in field[0] or b"\r" in field[0]):
                 start = field.start()
                 inside = sum(f[0].count(b"\n") for f in quoted.finditer(data, 0, start))
@@ -97,7 +87,7 @@ def _line_breaks(data: mmap.mmap, stop: int) -> int:
 
 
 def holds_hexadecimal(path: Path) -> bool:
-    """Say whether the bytes 0x stand anywhere, which pyarrow takes for a number's beginning."""
+    """Say whether the bytes 0x occur anywhere, which pyarrow reads as the start of a number."""
     with _mapped(path) as data:
         return data.find(b"0x") >= 0 or data.find(b"0X") >= 0
 

@@ -1,4 +1,4 @@
-"""A running digest of the rows that a fit has read, by which the same rows are recognized.
+"""A running digest of the rows that a fit has read, to check that a resumed fit reads the same.
 
 Each part of the rows has its own, so that a message can name what differs.
 """
@@ -14,8 +14,6 @@ import scipy.sparse
 
 from fairpca.data.array_library import to_numpy
 from fairpca.data.groups import Attribute, Groups
-
-__all__ = ["RowsDigest"]
 
 _PARTS = ("values of X", "sensitive features", "sample weights", "labels y")
 

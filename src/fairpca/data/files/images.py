@@ -15,8 +15,6 @@ from fairpca.data.files.kinds import open_table
 from fairpca.data.files.row_source import RowBlock, RowSource, column_list
 from fairpca.data.files.table_source import DataFileError, check_columns
 
-__all__ = ["ImageFolder"]
-
 Channel = Literal["grey", "red", "green", "blue"]
 _CHANNELS = {"red": 0, "green": 1, "blue": 2}
 
@@ -60,7 +58,7 @@ class ImageFolder(RowSource):
         file_column : str
             The column of file names, relative to the folder.
         size : (int, int), optional
-            Height and width to resize to; the images' own, which must then be alike, without.
+            Height and width to resize to. By default images keep their size, which must be equal.
         channel : {"grey", "red", "green", "blue"}
             What a pixel's value is.
         block_rows : int
@@ -132,6 +130,6 @@ class ImageFolder(RowSource):
                 if self.size is not None:
                     image = image.resize((self.size[1], self.size[0]))
                 pixels = np.asarray(image, dtype=np.float32) / np.float32(255)
-        except (OSError, ValueError, SyntaxError) as error:  # what Pillow says of damaged files
+        except (OSError, ValueError, SyntaxError) as error:  # Pillow's errors for damaged files
             raise DataFileError(f"{file}: the image cannot be read: {error}") from error
         return pixels if self.channel == "grey" else pixels[:, :, _CHANNELS[self.channel]]

@@ -24,18 +24,6 @@ from fairpca.data.files.numpy_files import NumpyWriter, open_numpy
 from fairpca.data.files.paths import check_readable
 from fairpca.data.files.table_source import DataFileError, TableSource, reading
 
-__all__ = [
-    "OUTPUT_SUFFIXES",
-    "SUFFIXES",
-    "RowWriter",
-    "is_text",
-    "open_table",
-    "output_suffix",
-    "read_table",
-    "row_writer",
-    "write_table",
-]
-
 
 class RowWriter(Protocol):
     """Takes blocks of rows; the first one fixes the columns."""
@@ -51,8 +39,8 @@ class RowWriter(Protocol):
 class FileKind:
     """How the files with one suffix are named in messages, read, written and recognized.
 
-    Files of kinds without a `writer` cannot be written. The first bytes of a file are one of
-    `starts`; files of kinds without are text.
+    A kind without a `writer` cannot be written. A file begins with one of `starts`; a kind without
+    `starts` is text.
     """
 
     words: str
@@ -110,7 +98,7 @@ _HINTS = {
 """What to do with a file of another suffix."""
 
 _HEAD = 4096
-"""Bytes that are looked at to tell what a file is."""
+"""Bytes read to recognize the kind of a file. Larger: slower, for long text files."""
 
 
 def open_table(path: str | Path, *, na_values: Sequence[str] = ()) -> TableSource:
@@ -208,7 +196,7 @@ def row_writer(path: str | Path) -> Iterator[RowWriter]:
         try:
             yield writer
         except BaseException:
-            with suppress(Exception):  # the first error is the one to tell
+            with suppress(Exception):  # the first error is the one to report
                 writer.close()
             raise
         writer.close()
@@ -222,7 +210,7 @@ def write_table(table: pa.Table, path: str | Path) -> None:
 
 
 def _check_kind(path: Path, kind: FileKind) -> None:
-    """Refuse a file that is not what its suffix says."""
+    """Refuse a file whose first bytes do not fit its suffix."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
     if not head:
@@ -230,7 +218,7 @@ def _check_kind(path: Path, kind: FileKind) -> None:
     if head.startswith(kind.starts):
         return
     found, remedy = _describe(head)
-    readable = found in ("plain text", "an unknown kind of data")  # it may be Latin-1
+    readable = found in ("plain text", "an unknown kind of data")  # Latin-1 text, for example
     if kind.starts or not readable or b"\0" in head:
         raise DataFileError(
             f"{path}: the file is {found}, not {kind.words} as its name says. {remedy}".rstrip()

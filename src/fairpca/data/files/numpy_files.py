@@ -2,9 +2,9 @@
 
 An ``.npz`` holds the features under ``X`` or ``data``; every other array with one entry per row
 is a column (or several) of its own, such as group labels. A small archive can hold arrays that are
-enormous once unpacked: sizes come from headers, are compared with what the archive says of itself,
-and an array is unpacked only when a column of it is used. Pickled objects are never loaded. Tables
-are written as ``.npy`` only.
+enormous once unpacked: sizes come from the arrays' headers and are compared with those in the
+archive's directory, and an array is unpacked only when a column of it is used. Pickled objects are
+never loaded. Tables are written as ``.npy`` only.
 """
 
 from __future__ import annotations
@@ -26,12 +26,10 @@ from numpy.typing import NDArray
 from fairpca.data.files.paths import check_readable
 from fairpca.data.files.table_source import DataFileError, TableSource
 
-__all__ = ["Archive", "NumpyWriter", "map_array", "open_numpy", "read_header"]
-
 _MATRIX_KEYS = ("X", "data")
 _NAME_KEYS = ("feature_names", "feature_names_in_", "columns")
 _DAMAGE = (ValueError, TypeError, LookupError, EOFError, OverflowError, MemoryError, SyntaxError)
-"""What NumPy raises over a header whose parts are not what they should be."""
+"""Errors that NumPy raises for a damaged header."""
 
 Places = dict[str, tuple[str, Any]]
 """For each column the array that holds it, and the index of the column in the array."""
@@ -40,7 +38,7 @@ Places = dict[str, tuple[str, Any]]
 def read_header(
     file: BinaryIO, path: Path | str, held: int
 ) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return the shape and type of an ``.npy`` file, for which its `held` bytes are enough.
+    """Return the shape and type of an ``.npy`` file that holds `held` bytes.
 
     Raises `DataFileError` if the header is damaged, or promises more than the file holds.
     """

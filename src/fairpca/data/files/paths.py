@@ -1,4 +1,4 @@
-"""Why a file cannot be read or written, in words, before any library opens it."""
+"""Clear errors for paths that cannot be read or written, before any library opens them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import errno
 import os
 import stat
 from pathlib import Path
-
-__all__ = ["check_readable", "reason_of"]
 
 _REASONS = {
     errno.ELOOP: "the link leads back to itself",

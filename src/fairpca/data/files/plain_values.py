@@ -18,8 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["decode", "encode"]
-
 _SCALARS = frozenset(
     ["bool", "float16", "float32", "float64"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -47,7 +45,7 @@ _FORMS: Mapping[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = 
     "decimal": (Decimal, str, Decimal),
     "bytes": (bytes, methodcaller("hex"), bytes.fromhex),
 }
-"""For each tag the kind of value, its content and the value of a content; the first kind counts."""
+"""By tag: the type, the function to its content, and the one back. The first match is used."""
 
 _VALUE_OF: Mapping[str, Callable[[Any], Any]] = {
     "float": float,
@@ -99,7 +97,7 @@ def encode(value: Any, put_array: Callable[[NDArray[Any]], str], where: str) -> 
 def decode(value: Any, get_array: Callable[[str], NDArray[Any]]) -> Any:
     """Return the value that `encode` wrote; `get_array` finds an array by its name.
 
-    Raises `ValueError` if this is nothing that `encode` writes.
+    Raises `ValueError` if `encode` does not write such a value.
     """
     if value is None or type(value) in (bool, int, float, str):
         return value

@@ -1,4 +1,4 @@
-"""What a fit in blocks may be given, as a `RowSource`: paths, arrays, datasets and streams."""
+"""Turns data to be fitted in blocks (paths, arrays, datasets, streams) into a `RowSource`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from fairpca.data.files.row_source import (
 )
 from fairpca.data.files.stores import STORE_SUFFIXES, open_store
 
-__all__ = ["as_row_source", "prefetched"]
-
 _Block = TypeVar("_Block")
 
 
@@ -36,17 +34,12 @@ def as_row_source(
     sample_weight: Any = None,
     block_rows: int | None = None,
 ) -> RowSource | None:
-    """Return the source of data that are to be read in blocks; None for arrays and frames.
+    """Return the source of data that are read in blocks; None for arrays and frames.
 
-    Parameters
-    ----------
-    data : RowSource, path, iterable of tuples, pyarrow dataset, Zarr or HDF5 array
-        A path may be a CSV, Parquet, Arrow or NumPy file, a Zarr or HDF5 store (its array ``X``,
-        or ``store.h5::name``), or a folder of Parquet files.
-    sensitive_features, y, sample_weight : str, sequence of str or array-like, optional
-        Column names, for tables; one entry per row, for arrays. A stream of blocks brings its own.
-    block_rows : int, optional
-        Rows of a block.
+    `data` may be a `RowSource`, a pyarrow dataset, a Zarr or HDF5 array, an iterable of tuples, or
+    a path: of a CSV, Parquet, Arrow or NumPy file, of a Zarr or HDF5 store (its array ``X``, or
+    ``store.h5::name``), or of a folder of Parquet files. Groups, y and weights are column names for
+    tables, arrays with one entry per row for arrays, and part of the tuples for iterables.
     """
     parts = {"sensitive_features": sensitive_features, "y": y, "sample_weight": sample_weight}
     if isinstance(data, RowSource):
@@ -135,7 +128,7 @@ def _is_stream(data: Any) -> bool:
 
 
 def _is_block(item: Any) -> bool:
-    """Say whether a list's item must be meant as a block, since it cannot be a row."""
+    """Say whether an item of a list is a block: it cannot be a row."""
     if isinstance(item, RowBlock | dict) or getattr(item, "ndim", 0) == 2:
         return True
     if not (isinstance(item, tuple) and item):

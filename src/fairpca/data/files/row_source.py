@@ -1,6 +1,6 @@
-"""Blocks of rows with their groups, from the start or from a given block on: `RowSource`.
+"""`RowSource`: blocks of rows with their groups, read from the first or from a given block on.
 
-A source that cannot be read again (a generator) says so.
+A source that cannot be read twice (a generator) is marked by `rereadable`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,8 @@ import pyarrow as pa
 from fairpca.data.files.arrow_types import check_flat, is_text
 from fairpca.data.files.table_source import TableSource, check_columns
 
-__all__ = [
-    "ArraySource",
-    "BlockStream",
-    "RowBlock",
-    "RowSource",
-    "TableRows",
-    "are_names",
-    "column_list",
-]
-
 BLOCK_BYTES = 32 * 2**20
-"""Bytes of a block read from an array, unless told otherwise; more cost memory."""
+"""Bytes of a block read from an array, by default. Larger: more memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +40,8 @@ class RowBlock:
 class RowSource(ABC):
     """Where blocks of rows come from, with its name in messages.
 
-    `n_rows` are all rows, None where only reading would tell. `rereadable` says whether `blocks`
-    may be called more than once.
+    `n_rows` counts all rows, None if unknown before reading. `rereadable` says whether `blocks` may
+    be called more than once.
     """
 
     name: str
@@ -63,14 +53,14 @@ class RowSource(ABC):
         """Yield blocks, leaving out the first `start` of them; always cut in the same places."""
 
     def identity(self) -> dict[str, Any]:
-        """Return by name what makes it this source, as JSON values: a checkpoint holds it.
+        """Return the properties that identify this source, as JSON values, for checkpoints.
 
-        Its content is not part of it: that is known by what is read.
+        The content is not among them: `RowsDigest` compares the rows that were read.
         """
         return {"source": self.name, "number of rows": self.n_rows}
 
     def weighted_rows(self) -> int | None:
-        """Return how many rows have a positive weight, None where only reading would tell."""
+        """Return how many rows have a positive weight, None if unknown before reading."""
         return self.n_rows
 
 
@@ -274,7 +264,7 @@ def _values(batch: pa.RecordBatch, name: str) -> Any:
     column = batch.column(batch.schema.get_field_index(name))
     check_flat(column.type, name, "the ")
     if not column.null_count and is_text(column.type):
-        # By way of the few distinct ones: a Python object for each row would be slow.
+        # Convert distinct values only: a Python object for each row would be slow.
         coded = column.dictionary_encode()
         return np.array(coded.dictionary.to_pylist(), dtype=str)[coded.indices.to_numpy()]
     if column.null_count or pa.types.is_dictionary(column.type):

@@ -16,8 +16,6 @@ from fairpca.data.files.paths import check_readable
 from fairpca.data.files.row_source import ArraySource, are_names
 from fairpca.data.files.table_source import DataFileError
 
-__all__ = ["STORE_SUFFIXES", "open_store"]
-
 STORE_SUFFIXES = (".zarr", ".h5", ".hdf5", ".h5ad")
 
 
@@ -86,7 +84,7 @@ def _find(store: Any, name: str, path: str) -> tuple[Any, Any]:
         if candidate in store:
             parent = candidate.rpartition("/")[0]
             return store[candidate], store[parent] if parent else store
-    table = store.get("obs")  # the first AnnData files: one array of records
+    table = store.get("obs")  # early AnnData files hold one array of records
     if name in (getattr(getattr(table, "dtype", None), "names", None) or ()):
         return table, store
     raise ValueError(
@@ -108,7 +106,7 @@ def _column(store: Any, name: str, path: str) -> Any:
     A missing entry is None; text comes as str.
     """
     found, parent = _find(store, name, path)
-    with _naming(path, name):
+    with _naming_errors(path, name):
         if hasattr(found, "keys"):
             held = set(found.keys())
             if {"codes", "categories"} <= held:
@@ -128,8 +126,8 @@ def _column(store: Any, name: str, path: str) -> Any:
 
 
 @contextmanager
-def _naming(path: str, name: str) -> Iterator[None]:
-    """Name the column in an error over parts that do not fit together."""
+def _naming_errors(path: str, name: str) -> Iterator[None]:
+    """Name the column in errors caused by parts that do not fit together."""
     try:
         yield
     except (LookupError, IndexError, TypeError, AttributeError) as error:

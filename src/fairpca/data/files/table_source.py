@@ -15,19 +15,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-__all__ = [
-    "BLOCK_ROWS",
-    "ColumnNotFoundError",
-    "DataFileError",
-    "TableInMemory",
-    "TableSource",
-    "check_columns",
-    "reading",
-    "rows_per_block",
-]
-
 BLOCK_ROWS = 16_384
-"""Rows per block unless told otherwise; more cost memory, and wide tables get fewer."""
+"""Rows per block by default; wide tables get fewer. Larger: more memory."""
 
 BLOCK_VALUES = 4_000_000
 """The most values a block may hold: 32 MB of float64, however many columns there are."""
@@ -50,9 +39,9 @@ class ColumnNotFoundError(DataFileError):
 class TableSource(ABC):
     """A table that can be read whole or block by block, as often as needed.
 
-    `path` is the file, or the name of another table in messages. `n_rows` is None where only
-    reading the file would tell (CSV). `index_names` are columns that hold a stored pandas index:
-    they are read only where asked for by name. `notes` say how the file was taken.
+    `path` is the file, or the name in messages of a table in memory. `n_rows` is None if unknown
+    before reading (CSV). `index_names` are columns that hold a stored pandas index: they are read
+    only where asked for by name. `notes` say how the file was interpreted.
     """
 
     path: Path
@@ -184,7 +173,7 @@ def check_columns(wanted: Iterable[str], available: Sequence[str], where: str) -
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn a library's complaint about a file's content into a `DataFileError`."""
+    """Turn a library's error about a file's content into a `DataFileError`."""
     try:
         yield
     except pa.ArrowException as error:
@@ -194,7 +183,7 @@ def reading(path: Path) -> Iterator[None]:
             f"{path}: the text is not UTF-8 (byte {error.object[error.start]:#04x}). Save it as "
             "UTF-8 and try again."
         ) from error
-    except OSError as error:  # pyarrow reports damaged files so
+    except OSError as error:  # pyarrow reports damaged files this way
         if error.errno is not None:
             raise
         raise DataFileError(f"{path}: the file is damaged: {_first_line(error)}") from error

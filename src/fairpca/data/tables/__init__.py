@@ -1,4 +1,4 @@
-"""Tables: what each column is for, what it holds, what is wrong with it, and its encoding.
+"""Tables: the role, kind, problems and encoding of each column.
 
 May import the checked values of `fairpca.data` and its `files`; nothing else of fairpca.
 """

@@ -1,4 +1,4 @@
-"""The categories of text columns: each row's place among them, and values that are new."""
+"""The categories of text columns: each row's position among them, and values not seen before."""
 
 from __future__ import annotations
 
@@ -14,20 +14,14 @@ from fairpca.data.advice import AdviceError, Setting
 from fairpca.data.tables.columns import MISSING, Kind, text_codes
 from fairpca.data.warn import warn_caller
 
-__all__ = ["UnseenValues", "category_codes", "category_of", "describe_filled"]
-
 _LIKE_MISSING = re.compile(r"\(+missing\)+")
 
 
 class UnseenValues:
-    """What `fit` did not see, counted while rows are encoded: new text, and gaps that were filled.
+    """Counts, while rows are encoded, of text that `fit` did not see and of imputed values.
 
-    Attributes
-    ----------
-    counts : Counter of (str, str or None)
-        Rows by column and value of text columns.
-    filled : Counter of str
-        Missing values that were imputed, by column.
+    `counts` has the rows by column and value of text columns (None for missing), `filled` the
+    missing values that were imputed, by column.
     """
 
     def __init__(self) -> None:

@@ -33,16 +33,6 @@ from fairpca.data.tables.disguises import (
 )
 from fairpca.data.warn import warn_caller
 
-__all__ = [
-    "MAX_CATEGORIES",
-    "check_no_missing",
-    "check_not_code",
-    "check_scalable",
-    "check_so_far",
-    "check_usable",
-    "warn_of_columns",
-]
-
 Floats = NDArray[np.float64]
 
 MAX_CATEGORIES = 1_000
@@ -60,9 +50,9 @@ def check_usable(profile: TableProfile, *, impute: bool = False) -> None:
 
 
 def check_so_far(profile: TableProfile, *, impute: bool = False) -> None:
-    """Raise AdviceError as `check_usable` does, where rows still to come cannot mend what is wrong.
+    """Raise AdviceError as `check_usable` does, for problems that later rows cannot remove.
 
-    A text column is refused only if it has too many values whatever follows.
+    A text column is refused only if it already has too many values.
     """
     found = list(profile.unusable.values())
     for name, column in profile.columns.items():
@@ -151,7 +141,7 @@ def _warn(*parts: str | Setting) -> None:
 
 def _raise(found: list[AdviceError], profile: TableProfile, *, impute: bool) -> None:
     if not impute:
-        # A column of nothing is another problem, which filling in does not solve.
+        # A column without any value has an error of its own: it cannot be imputed.
         counts = {name: c.n_missing for name, c in profile.columns.items()}
         gaps = {name: n for name, n in counts.items() if 0 < n < profile.n_rows}
         if gaps:

@@ -1,4 +1,4 @@
-"""Facts about the columns of a table, tallied block by block, from which it is checked and encoded.
+"""Tallies of a table's columns, block by block: its checks and its encoding are based on them.
 
 Tallies depend on the rows and their order, not on where blocks begin. Their memory is bounded: of a
 column's distinct values the first `KEPT` are counted one by one.
@@ -19,15 +19,6 @@ from sklearn.preprocessing import StandardScaler
 from fairpca.data.advice import AdviceError
 from fairpca.data.row_numbers import rows_from
 from fairpca.data.tables.columns import Kind, column_kind, numbers, text_values
-
-__all__ = [
-    "Moments",
-    "NumberProfile",
-    "TableProfile",
-    "TextProfile",
-    "joined_moments",
-    "no_moments",
-]
 
 Ints = NDArray[np.intp]
 
@@ -175,7 +166,7 @@ class NumberProfile:
         self.n_rows += len(values)
 
     def _add_large(self, column: pa.Array, values: NDArray[np.float64]) -> None:
-        """Remember whole numbers that float64 may not tell apart, until two become one."""
+        """Remember whole numbers beyond 2**53, until two become equal in float64."""
         if self._first is None and column.null_count < len(column):
             self._first = column.drop_null()[0].as_py()
         large = np.abs(values) >= _EXACT_UP_TO  # False for NaN
@@ -193,9 +184,8 @@ class NumberProfile:
 class TableProfile:
     """Tallies of all columns of a table, whose `schema` is that of the first block.
 
-    `categorical` columns are text whatever they hold; `kinds` are those of columns known already,
-    by default their types tell. `max_categories` is the most values of a text column that the user
-    allows.
+    `categorical` columns count as text; `kinds` are the known kinds of columns, by default taken
+    from their types. `max_categories` is the most values of a text column that the user allows.
     """
 
     def __init__(

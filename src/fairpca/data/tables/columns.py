@@ -23,20 +23,6 @@ from fairpca.data.files.table_source import check_columns
 from fairpca.data.frames import check_distinct_names, dense_columns, without_stored_index
 from fairpca.data.row_numbers import COUNTED, row_number
 
-__all__ = [
-    "MISSING",
-    "Kind",
-    "as_table",
-    "chosen_columns",
-    "column_kind",
-    "count_missing",
-    "numbers",
-    "refuse_empty",
-    "refuse_infinite",
-    "text_codes",
-    "text_values",
-]
-
 MISSING = "(missing)"
 """The value that missing text becomes where it is imputed."""
 
@@ -75,7 +61,7 @@ def as_table(data: Any, names: tuple[str, ...] | None = None) -> pa.Table:
             return plain_types(pa.table({name: _column(values) for name, values in data.items()}))
         frame = nw.from_native(dense_columns(data))
         frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-        with warnings.catch_warnings():  # pandas names that are not text become text, as wanted
+        with warnings.catch_warnings():  # pandas names become text, as intended
             warnings.filterwarnings("ignore", message=".*column names of mixed type")
             table = frame.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

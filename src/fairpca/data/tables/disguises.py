@@ -1,6 +1,6 @@
 """Text that stands for a number or a date: ``12 %``, ``€1 000``, ``3,5``, ``31.12.1999``.
 
-File readers take it for text, and the encoder would silently make a feature of each value.
+File readers take such values for text, and the encoder would silently make each a feature.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 from fairpca.data.advice import AdviceError, Setting
-
-__all__ = ["GROUPED", "MOSTLY", "disguised", "has_comma", "is_number", "rewritten"]
 
 MOSTLY = 0.95
 """If a larger share of a text column's rows is numbers (or dates), the others count as faults."""
@@ -81,7 +79,7 @@ def has_comma(text: str) -> bool:
 
 
 def rewritten(value: str, values: Iterable[str]) -> str:
-    """Say how to write a number; all values of the column decide what its comma means.
+    """Return how to write a number; the column's values decide what a comma means.
 
     Examples
     --------

@@ -16,8 +16,6 @@ from fairpca.data.tables.encoder import TableEncoder
 from fairpca.data.tables.giveaways import Giveaways
 from fairpca.data.tables.roles import LabelTally, Roles, TableParts, split_table
 
-__all__ = ["EncodedTable"]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EncodedTable(RowSource):

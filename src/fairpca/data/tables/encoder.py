@@ -1,4 +1,4 @@
-"""The encoder from a table of numbers and text to a matrix: what it learns, block after block.
+"""`TableEncoder`: a table of numbers and text as a matrix, learned block by block.
 
 Numeric columns are standardized, (x − mean) / standard deviation; each value of a text column gets
 a column of its own that is 1 where the row has it and 0 elsewhere.
@@ -39,8 +39,6 @@ from fairpca.data.tables.column_profile import (
 from fairpca.data.tables.columns import Kind, as_table, chosen_columns, count_missing, numbers
 from fairpca.data.transaction import all_or_nothing, fits_anew
 
-__all__ = ["TableEncoder"]
-
 BATCH_ROWS = 65_536
 """Rows encoded at a time: more take more working memory, and save little time."""
 
@@ -76,7 +74,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_features_in_, n_features_out_ : int
         Columns of the table, and of the matrix.
     kinds_ : tuple of {"number", "text", "boolean"}
-        What each holds.
+        The kind of each column.
     categories_ : dict of str to tuple of str
         The values of each text column.
     means_, variances_ : ndarray of shape (n_numeric,)
@@ -88,7 +86,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_missing_ : dict of str to int
         Missing values seen, for columns that have any.
     n_samples_seen_ : int
-        Rows fitted on.
+        Rows that the encoder was fitted on.
 
     Notes
     -----
@@ -159,7 +157,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def check(self, X: Any) -> None:
-        """Raise ValueError with everything that is wrong with a whole table, before any work."""
+        """Raise ValueError that names all problems of a whole table, before anything is fitted."""
         check_choice("missing", self.missing, ("error", "impute"))
         table = _with_rows(as_table(X))
         profile = self._profile_of(table.schema)
@@ -190,7 +188,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def check_learned(self) -> None:
-        """Raise what `fit` raises, judged by all rows so far, and warn of what it warns of."""
+        """Raise the errors and give the warnings of `fit`, for all rows so far."""
         check_usable(self._profile, impute=self.missing == "impute")
         if self.scale:
             check_scalable(
@@ -319,7 +317,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = tuple(_with_rows(table).column_names)
         if not names:
             raise ValueError("no feature columns are left: keep at least one.")
-        check_distinct_names(table, "the table")  # pandas names 1 and "1" are one as text
+        check_distinct_names(table, "the table")  # pandas names 1 and "1" are equal as text
         check_columns(self.categorical, names, "the table")
         self.feature_names_in_ = np.array(names, dtype=object)
         self._profile = self._profile_of(table.schema)
@@ -332,7 +330,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             check_not_code(table.schema.field(name))
         self._moments = no_moments(len(self._numeric))
         self.n_missing_: dict[str, int] = {}
-        self._missing_before: dict[str, int] = {}  # in rows that the profile has not seen
+        self._missing_before: dict[
+            str, int
+        ] = {}  # in rows before a model was loaded: the profile lacks them
         self.n_samples_seen_ = 0
 
     def _profile_of(self, schema: pa.Schema, kinds: dict[str, Kind] | None = None) -> TableProfile:
@@ -388,7 +388,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             offset += len(known)
 
     def _check_width(self, data: Any) -> None:
-        """Refuse an array of another width: its columns have no names to tell which are meant."""
+        """Refuse an array of another width: without names, columns cannot be matched."""
         if isinstance(data, np.ndarray) and data.ndim == 2:
             _check_n_features(self, data, reset=False)
 

@@ -1,4 +1,4 @@
-"""Feature columns that determine a group or the label: copies, cuts, one-hot columns.
+"""Finds feature columns that determine a group or the label: copies, cuts, one-hot columns.
 
 With a copy of the label among the features, a classifier needs to predict nothing; with a copy of
 the group, a method looks better or worse than it is. Such columns are reported, not dropped.
@@ -23,14 +23,13 @@ from fairpca.data.tables.relations import MOST_VALUES, Floats, Relation, Sorted
 from fairpca.data.tables.roles import TableParts
 from fairpca.data.warn import warn_caller
 
-__all__ = ["Giveaways", "warn_of_giveaways"]
-
 CHANCE = 1e-3
 """The probability of reporting any column of a table in which none is related to groups or label.
 If it is larger, more chance relations are reported."""
 
 FIRST_ROWS = 1_000
-"""Rows looked at first; they rule out most unrelated columns, at less cost than a whole block."""
+"""Rows compared first: they rule out most unrelated columns at less cost than a whole block.
+If it is larger, that takes longer."""
 
 
 @dataclass(eq=False)
@@ -70,7 +69,7 @@ class _Pair:
 
 
 class Giveaways:
-    """Finds feature columns that determine, or follow from, a group or the label.
+    """Find feature columns that determine, or follow from, a group or the label.
 
     Rows come block by block; memory does not grow with them. Missing values determine nothing, but
     where they are may. `categorical` are columns of numbers that are codes, `passed_over` features
@@ -95,12 +94,12 @@ class Giveaways:
         self._empty_at_first: set[str] = set()
 
     def update(self, parts: TableParts) -> None:
-        """Look at a block of rows."""
+        """Add a block of rows."""
         n = parts.features.num_rows
         first = FIRST_ROWS if not self._targets else 0
         for start, stop in ((0, min(n, first)), (min(n, first), n)):
             if start < stop:
-                self._look(parts, slice(start, stop))
+                self._add(parts, slice(start, stop))
 
     def found(self) -> dict[str, dict[str, str]]:
         """Return, by group or label, the features related to it and how."""
@@ -121,9 +120,10 @@ class Giveaways:
             if new:
                 warn_caller(_advice(target, new))
 
-    def _look(self, parts: TableParts, rows: slice) -> None:
+    def _add(self, parts: TableParts, rows: slice) -> None:
         targets = {
-            name: self._target(name, values[rows]) for name, values in self._named(parts).items()
+            name: self._target(name, values[rows])
+            for name, values in self._target_labels(parts).items()
         }
         sources = {name: Sorted(values) for name, values in targets.items()}
         block = parts.features.slice(rows.start, rows.stop - rows.start)
@@ -191,7 +191,7 @@ class Giveaways:
         )
 
     def _gaps_before(self, target: str) -> Relation:
-        """Return what the rows before this block say of a feature that has had no gap."""
+        """Return the relation of a target to gaps, for a feature that has had none so far."""
         numeric = self._targets[target] is None
         fresh = Relation(ordered_source=numeric, ordered_target=False)
         return self._complete.setdefault(target, fresh)
@@ -216,7 +216,7 @@ class Giveaways:
             found.append(_codes(values, self._codes[name])[indices])
         return np.concatenate(found) if found else np.empty(0)
 
-    def _named(self, parts: TableParts) -> dict[str, NDArray[Any]]:
+    def _target_labels(self, parts: TableParts) -> dict[str, NDArray[Any]]:
         named: dict[str, NDArray[Any]] = {
             f"the group {name!r}": values for name, values in parts.sensitive.items()
         }

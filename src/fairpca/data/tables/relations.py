@@ -1,7 +1,7 @@
 """Relations between two columns: whether one determines the other, and whether that may be chance.
 
 A source determines a target where rows with the same source value have the same target value. With
-few rows or many values that happens by chance. Of all ways to deal the n target values out to the
+few rows or many values that happens by chance. Of all ways to assign the n target values to the
 rows, n! / Π nₖ! with nₖ rows of class k, at most
 
     a = min(Π over source values of |{k : nₖ ≥ its rows}|,
@@ -10,9 +10,8 @@ rows, n! / Π nₖ! with nₖ rows of class k, at most
             2    for two columns on a scale, one monotone in the other)
 
 leave the target determined in the same way. So the probability of that, were the columns unrelated,
-is at most a Π nₖ! / n!. (A source with a value of its own in every row always determines the
-target. Unless it does so by ranges, a is then as large as n! / Π nₖ!, whatever the two have in
-common.)
+is at most a Π nₖ! / n!. (A source with a different value in every row always determines the
+target. Unless it does so by ranges, a is then as large as n! / Π nₖ!, so the bound is 1.)
 """
 
 from __future__ import annotations
@@ -21,14 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-__all__ = ["Relation", "Sorted"]
-
 MOST_VALUES = 4096
 """The most source values remembered; beyond, a source on a scale keeps the ends of its runs. A
 larger number takes more memory and time."""
 
 HOPELESS = 100.0
-"""A relation is dropped when the target's values can be dealt out in more than exp(this) ways while
+"""A relation is dropped when the target's values can be assigned in more than exp(this) ways while
 the bound on chance is above exp(−this / 4). If it is larger, hopeless pairs are followed longer."""
 
 Floats = NDArray[np.float64]

@@ -27,17 +27,6 @@ from fairpca.data.labels import object_array
 from fairpca.data.tables.columns import numbers
 from fairpca.data.tables.disguises import is_number
 
-__all__ = [
-    "LabelTally",
-    "Roles",
-    "TableParts",
-    "assign_roles",
-    "check_attributes",
-    "label_values",
-    "parse_edges",
-    "split_table",
-]
-
 MAX_NUMERIC_LEVELS = 20
 """A sensitive column with more distinct numbers than this is refused as a scale."""
 
@@ -156,7 +145,7 @@ def assign_roles(
     """Decide the role of every column.
 
     `sensitive` and `label` name columns or comparisons such as ``age>=25``; `drop` maps further
-    columns that are not features to the reason given for it; `where` is the table's name in
+    columns that are not features to the reason; `where` is the table's name in
     messages. Raises ColumnNotFoundError, with the closest names, if a name is not a column, and
     ValueError if the label is also sensitive, or no feature is left.
     """

@@ -1,4 +1,4 @@
-"""Rows made ready for distribution matching: principal axes, signed weights, moment matching.
+"""Prepares rows for distribution matching: principal axes, signed weights, moment matching.
 
 Variance and MMD² of a projection do not change when the data are rotated, so the search runs along
 the data's own principal axes: the covariance is diagonal there, and empty directions are left out
@@ -23,8 +23,6 @@ from fairpca.solvers.moments.moment_matching import constrained_components, unfa
 from fairpca.summaries.base import Floats
 from fairpca.summaries.contrasts import Contrast
 from fairpca.summaries.coordinates import Coordinates, row_space
-
-__all__ = ["MatchingSetup", "matching_coordinates"]
 
 _EMPTY = 1e-12
 """Share of the variance of the columns an axis is made of, up to which its own variance counts as
@@ -64,8 +62,8 @@ class MatchingSetup(SummarizedRows):
         weight = np.ones(n) if rows.sample_weight is None else rows.sample_weight
         shares = weight / weight.sum() * (n / (n - 1) if n > 1 else 1.0)
         variances = shares @ np.square(scores)
-        # Rounding is judged by the columns that an axis is made of: one may be measured in units
-        # much larger than another's. Rotated rows have no columns of their own.
+        # Rounding is relative to the columns that an axis combines: one may be measured in units
+        # much larger than another's. For rotated rows it is relative to the largest variance.
         sizes = np.full(n_axes, variances.max())
         if by_column:
             sizes = np.square(axes).T @ np.diag(covariance.dense())

@@ -19,14 +19,6 @@ from fairpca.data.warn import warn_caller
 from fairpca.solvers.distribution.kernels import KERNELS, RadialKernel, gaussian_mixture
 from fairpca.solvers.distribution.tiles import DistanceTiles, centered
 
-__all__ = [
-    "Sigma",
-    "median_distance_bandwidth",
-    "reference_bandwidth",
-    "resolve_bandwidth",
-    "resolve_kernel",
-]
-
 Sigma = float | NDArray[np.float64]
 """σ in use, units of the rows: a number, or one for each kernel of a mixture."""
 

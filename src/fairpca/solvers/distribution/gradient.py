@@ -22,16 +22,6 @@ from fairpca.solvers.distribution.tiles import Precision, exponent_tiles
 from fairpca.solvers.numerics.threads import map_parts
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "Curvature",
-    "Discrepancy",
-    "KernelDiscrepancy",
-    "TotalDiscrepancy",
-    "merge_equal_rows",
-    "weighted_squares",
-]
-
-
 _MANY_ROWS = 2048
 """Rows from which tiles are shared among threads. Larger: one thread for more problems."""
 _BLOCK = 4096

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["KERNELS", "RadialKernel", "gaussian_mixture"]
-
 Tables = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 SMOOTHING = 1e-2

@@ -18,8 +18,6 @@ from fairpca.solvers.distribution.step import Damping, StepModel, TangentStep, s
 from fairpca.solvers.numerics.stiefel import Bases, horizontal
 from fairpca.summaries.base import Floats
 
-__all__ = ["maximize_variance"]
-
 _TINY = 1e-300
 
 
@@ -147,7 +145,7 @@ class _Run:
         undamped = self.damping.value <= self.settings.free_damping or self.calm > 0
         small = step.predicted < settled and undamped
         if small and self.partial:
-            self.curvature = None  # other directions may still promise a gain
+            self.curvature = None  # directions outside this part may still give a gain
         self.calm = self.calm + 1 if small and step.attained else 0
         return self.calm
 
@@ -213,7 +211,7 @@ class _Run:
         )
 
     def _partial_bases(self) -> Bases:
-        """Return the bases here with as much of the complement as one step takes in."""
+        """Return the current bases with the part of the complement that one step covers."""
         V, k, most = self.here.bases.V, self.problem.n_components, self.settings.unknowns
         width = max(most // k, min(4 * k, 2 * most // k), 1)
         slopes = [self.here.G, self.problem.variances[:, None] * V]
@@ -252,13 +250,13 @@ class _Run:
         self.lowest = min(self.lowest, there.mmd_squared)
 
     def _choose_growth(self, step: TangentStep, ratio: float) -> None:
-        """Decide by how much λ may grow in the next step."""
+        """Set the factor by which λ may grow in the next step."""
         if not self.patient:
             self.growth = self.settings.growth_hasty
             return
         settings, near = self.settings, self._near(self.here)
         promised = step.predicted / max(step.multiplier * self.here.mmd_squared, _TINY)
-        if ratio > 1.5:  # the model underestimates gains: another such step is to come
+        if ratio > 1.5:  # the model underestimates gains: expect another such step
             promised *= 10.0
         little = settings.exhausted_near if near else settings.exhausted
         grows = settings.growth_near if near else settings.growth

@@ -23,8 +23,6 @@ from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["MatchingCertificate", "MatchingOptions", "MatchingRows", "match"]
-
 
 @dataclass(frozen=True, eq=False)
 class MatchingRows:

@@ -1,4 +1,4 @@
-"""The values that the search passes on: the problem, its starts, and what a run or search found."""
+"""The data types of the search: the problem, its starts, and the results of runs and searches."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import NamedTuple, Protocol
 from fairpca.solvers.distribution.gradient import Discrepancy
 from fairpca.solvers.distribution.settings import DEFAULT_SETTINGS, SearchSettings
 from fairpca.summaries.base import Floats
-
-__all__ = ["Iterate", "MatchingProblem", "MatchingSolution", "SearchResult", "Start"]
 
 
 class Candidate(Protocol):

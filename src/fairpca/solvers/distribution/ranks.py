@@ -23,8 +23,6 @@ from fairpca.solvers.distribution.problem import (
 from fairpca.solvers.distribution.search import search, search_nearby
 from fairpca.solvers.distribution.starts import RankedStarts
 
-__all__ = ["search_over_ranks"]
-
 
 class Limits(TypedDict):
     """When runs end; see `search`."""
@@ -129,9 +127,7 @@ def _look(
     best, declines = (False, -np.inf), 0
     for r in ranks:
         small = problem.on_axes(ranked.n_filled, r)
-        n_runs = max(
-            1, problem.settings.looks // r
-        )  # runs cost less the fewer components there are
+        n_runs = max(1, problem.settings.looks // r)  # runs of fewer components cost less
         looks[r] = _first_look(small, ranked.at(r)[:n_runs], max_iter)
         merit = _merit(problem, looks[r])
         declines = 0 if merit > best else declines + 1
@@ -142,7 +138,7 @@ def _look(
 
 
 def _promising(problem: MatchingProblem, looks: dict[int, SearchResult]) -> list[int]:
-    """Return the best rank at a first look, and ranks that may turn out better: neighbors, full.
+    """Return the best rank at a first look, and those that may be better: its neighbors, full rank.
 
     An infeasible first look does not rule out the full rank, which contains all others, unless the
     ranks between it and the best one got worse.

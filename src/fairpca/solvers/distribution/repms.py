@@ -22,8 +22,6 @@ from fairpca.solvers.numerics.quasi_newton import Minimum, minimize_on_stiefel
 from fairpca.solvers.numerics.stiefel import subspace_distance
 from fairpca.summaries.base import Floats
 
-__all__ = ["RepmsConstants", "repms", "repms_from_starts"]
-
 
 @dataclass(frozen=True)
 class RepmsConstants:

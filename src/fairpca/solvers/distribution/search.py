@@ -1,4 +1,4 @@
-"""Several runs, the best of them continued: the search for the most variance at MMD² ≤ τ.
+"""The search for the most variance at MMD² ≤ τ: trial runs from several starts, the best continued.
 
 Local runs find what is near their start, so a short trial is made from each start; trials end when
 enough of them agree on the best value, and the leading ones are continued. At a strict bound there
@@ -20,8 +20,6 @@ from fairpca.solvers.distribution.problem import (
     Start,
 )
 from fairpca.solvers.numerics.stiefel import horizontal, retract
-
-__all__ = ["finish_exactly", "no_worse", "search", "search_nearby"]
 
 
 def search(
@@ -65,7 +63,7 @@ def search(
         ranked[i] = _continued(problem, trial, max_iter, settings.rough)
         evaluations += ranked[i].n_evaluations - trial.n_evaluations
     best = max(ranked, key=problem.merit)
-    final = _finished(problem, best, max_iter, settled)
+    final = best if settled >= settings.rough else _continued(problem, best, max_iter, settled)
     evaluations += final.n_evaluations - best.n_evaluations
     return SearchResult(final, n_starts, evaluations, agreed)
 
@@ -79,7 +77,7 @@ def search_nearby(
     max_iter: int = 100,
     settled: float | None = None,
 ) -> SearchResult:
-    """Return the best of what random moves away from the best point find, again and again.
+    """Return the best solution found by repeated random moves away from the best point.
 
     At a strict bound the local solutions of most variance lie near other good ones. A move is a
     random tangent of length 1 (45° if it were in one direction), its entries in proportion to the
@@ -108,7 +106,7 @@ def search_nearby(
             if trial.value > best.value:
                 best = trial
         n_starts, evaluations = n_starts + 1, evaluations + trial.n_evaluations
-    final = _finished(problem, best, max_iter, settled)
+    final = best if settled >= settings.rough else _continued(problem, best, max_iter, settled)
     evaluations += final.n_evaluations - best.n_evaluations
     return replace(found, solution=final, n_starts=n_starts, n_evaluations=evaluations)
 
@@ -132,7 +130,7 @@ def finish_exactly(
 
 
 def no_worse(found: SearchResult, problem: MatchingProblem, reference: Start) -> SearchResult:
-    """Return what was found, or the reference if that is better."""
+    """Return the result of the search, or the reference if that is better."""
     known = replace(
         found.solution,
         V=reference.V,
@@ -163,15 +161,6 @@ def _agreed(
     return sum(near) >= agreeing
 
 
-def _finished(
-    problem: MatchingProblem, best: MatchingSolution, max_iter: int, settled: float
-) -> MatchingSolution:
-    """Return the best solution continued until it is as settled as asked for."""
-    if settled >= problem.settings.rough:
-        return best
-    return _continued(problem, best, max_iter, settled)
-
-
 def _continued(
     problem: MatchingProblem, before: MatchingSolution, max_iter: int, settled: float
 ) -> MatchingSolution:
@@ -184,7 +173,7 @@ def _continued(
         problem,
         before.V,
         max_iter=max_iter - done,
-        # On the bound, patience may hold the multiplier below what keeps the run there.
+        # At the bound, a patient run may keep the multiplier too small to stay feasible.
         patient=before.patient and before.mmd_squared > problem.tol,
         multiplier=before.multiplier,
         settled=settled,

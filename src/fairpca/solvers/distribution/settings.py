@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DEFAULT_SETTINGS", "SearchSettings"]
-
 
 @dataclass(frozen=True)
 class SearchSettings:
@@ -89,7 +87,7 @@ class SearchSettings:
 
     # Subspaces of every rank (`ranks`)
     worthwhile: float = 0.9
-    """Share of the best rank's variance that a rank beside it needs to be searched. Larger: fewer
+    """Share of the best rank's variance above which a neighboring rank is searched. Larger: fewer
     ranks are searched."""
     agreeing: int = 3
     """Starts of full rank that are tried, and have to agree, where other ranks compete."""

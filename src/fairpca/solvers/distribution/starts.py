@@ -1,4 +1,4 @@
-"""Where the search begins: principal components, moment matching, random subspaces."""
+"""Starts of the search: principal components, moment matching, random subspaces."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import numpy as np
 from fairpca.solvers.distribution.problem import Start
 from fairpca.solvers.distribution.settings import SearchSettings
 from fairpca.summaries.base import Floats
-
-__all__ = ["MomentMatching", "RankedStarts", "StartMaker"]
 
 MEAN_MATCHING = "mean matching"
 

@@ -16,8 +16,6 @@ import scipy.linalg
 from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.summaries.base import Floats
 
-__all__ = ["Damping", "StepModel", "TangentStep", "solve_step"]
-
 
 @dataclass(frozen=True, eq=False)
 class StepModel:

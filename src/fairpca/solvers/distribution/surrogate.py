@@ -28,8 +28,6 @@ from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.solvers.numerics.threads import map_parts
 from fairpca.summaries.base import Floats
 
-__all__ = ["FeatureDiscrepancy", "surrogate_of"]
-
 _BLOCK = 2048
 """Rows whose cosines and sines a thread holds at once. Larger: more memory, fewer products."""
 
@@ -156,7 +154,11 @@ def _frequencies(
 
 
 def _combine(
-    A: NDArray[Any], cos: NDArray[Any], by_cos: NDArray[Any], sin: NDArray[Any], by_sin: Any
+    A: NDArray[Any],
+    cos: NDArray[Any],
+    by_cos: NDArray[Any],
+    sin: NDArray[Any],
+    by_sin: NDArray[Any],
 ) -> NDArray[Any]:
     """Σ_c a_c ∘ (cos · by_cos_c + sin · by_sin_c), shape (n, width)."""
     D, C, width = by_cos.shape

@@ -17,20 +17,10 @@ from scipy.spatial.distance import cdist
 from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "DistanceTiles",
-    "Precision",
-    "Tile",
-    "centered",
-    "exponent_tiles",
-    "kernel_tiles",
-    "tile_precision",
-]
-
 Precision = Literal["auto", "single", "double"]
 """Of tiles; sums over them are float64. "double" agrees with a plain float64 computation to about
 1e-15 absolute. "single" (float32) errs by about 1e-9 in MMD², and gives way to "double" where the
-bandwidth is small beside the spread of the data. "auto" is "double" up to `FEW_ROWS` rows."""
+bandwidth is small relative to the spread of the data. "auto" is "double" up to `FEW_ROWS` rows."""
 
 TILE_ROWS, TILE_COLUMNS = 256, 2048
 """Largest tile: 2 to 4 MiB, which stays in the cache. Larger tiles leave it, and are slower."""
@@ -80,8 +70,8 @@ class DistanceTiles:
                     cdist(left[rows], right[columns], "sqeuclidean", out=values)
                     values *= self.scale
                 else:
-                    # In so thin a product threads only wait for each other: on a busy machine they
-                    # made it fifteen times slower.
+                    # Threads do not help in so thin a product: on a busy machine it was fifteen
+                    # times slower with them.
                     with small_problem_threads(left.shape[1]):
                         np.matmul(left[rows], right[columns].T, out=values)
                 if rows == columns:
@@ -89,7 +79,7 @@ class DistanceTiles:
                 yield Tile(rows, columns, values)
 
     def _factors(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Two tables whose product is c(|a|² + |b|² − 2ab): one product a tile, no additions."""
+        """Return two tables whose product is c(|a|² + |b|² − 2ab): one product per tile."""
         squares = self.scale * np.einsum("ij,ij->i", self.Z, self.Z)
         ones = np.ones_like(squares)
         left = np.column_stack([-2.0 * self.scale * self.Z, squares, ones])

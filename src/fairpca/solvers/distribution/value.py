@@ -17,14 +17,6 @@ from fairpca.solvers.distribution.tiles import Precision, kernel_tiles, tile_pre
 from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "group_contrasts",
-    "group_mmd_squared",
-    "kernel_sums",
-    "mmd_from_sums",
-    "quadratic_forms",
-]
-
 SMALL_VALUE = 1e-4
 """MMD² up to which float32 tiles are not trusted, whose absolute error is near 1e-9: the value is
 computed again in float64. Larger: computed twice more often."""
