@@ -17,8 +17,6 @@ from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["bicriteria_components", "lewis_weights"]
-
 
 def bicriteria_components(
     grams: Floats,

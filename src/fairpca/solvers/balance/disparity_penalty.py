@@ -15,8 +15,6 @@ from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["PenaltyCertificate", "disparity_penalty_components"]
-
 GOLDEN = (np.sqrt(5.0) - 1) / 2
 
 

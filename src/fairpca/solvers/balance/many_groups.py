@@ -18,8 +18,6 @@ from fairpca.solvers.balance.subspaces import Subspace, solve_on_subspaces
 from fairpca.solvers.numerics.eigen import mix
 from fairpca.summaries.base import Floats
 
-__all__ = ["balance_many", "solve_many"]
-
 TIGHT = 1e-5
 """Shares this close to 0 or 1 count as 0 or 1."""
 CERTIFIED = 1e-14

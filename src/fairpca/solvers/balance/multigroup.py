@@ -21,8 +21,6 @@ from fairpca.solvers.numerics.eigen import leading_eigenpairs, small_problem_thr
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["VectorSolver", "exact_vector", "multigroup_vectors"]
-
 NEWTON_UP_TO = 1500
 """Up to this many features Newton's method is tried first."""
 

@@ -13,8 +13,6 @@ from fairpca.solvers.balance.relaxation import relax
 from fairpca.solvers.numerics.eigen import leading_eigenpairs, mix
 from fairpca.summaries.base import Floats
 
-__all__ = ["nash_basis"]
-
 MAX_STEPS = 200
 """Steps of an ascent at most."""
 

@@ -19,8 +19,6 @@ from fairpca.solvers.numerics.cholesky import add_outer, cholesky_factor, choles
 from fairpca.solvers.numerics.eigen import leading_eigenpairs, mix
 from fairpca.summaries.base import Floats
 
-__all__ = ["newton_vector"]
-
 EPS = float(np.finfo(np.float64).eps)
 MAX_STEPS, MAX_GUESSES = 12, 10
 APART = 1e-6

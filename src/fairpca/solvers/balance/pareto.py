@@ -20,8 +20,6 @@ from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["pareto_components"]
-
 EQUAL = 1e-4
 """Difference of two groups' losses that counts as none, relative to the total variance."""
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from fairpca.summaries.base import Floats
 
-__all__ = ["Balance", "BalanceCertificate", "GroupLosses", "traces_along", "whole_space"]
-
 
 @dataclass(frozen=True, eq=False)
 class Balance:

@@ -17,17 +17,6 @@ from fairpca.solvers.numerics.modeling import import_cvxpy, solve_program
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "brent_vector",
-    "extreme_point",
-    "frank_wolfe_vector",
-    "mean_projection",
-    "multiplicative_weights_subspace",
-    "sdp_subspace",
-    "sdp_vector",
-    "solve_relaxation",
-]
-
 FRANK_WOLFE_STEPS = 100
 FRANK_WOLFE_TOL = 1e-6
 """Length of a step of the weights that ends the iteration, as published."""

@@ -16,8 +16,6 @@ from fairpca.solvers.balance.problem import traces_along
 from fairpca.solvers.numerics.eigen import mix
 from fairpca.summaries.base import Floats
 
-__all__ = ["polish", "refine", "simplex_quadratic"]
-
 EPS = float(np.finfo(np.float64).eps)
 MAX_STEPS = 60
 """Descent steps at most."""

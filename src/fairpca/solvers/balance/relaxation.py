@@ -15,8 +15,6 @@ import numpy as np
 from fairpca.solvers.numerics.eigen import mix
 from fairpca.summaries.base import Floats
 
-__all__ = ["Relaxation", "relax"]
-
 T_FIRST, T_LAST, GROWTH = 1e1, 4e9, 25.0
 """Sharpness of the barrier, relative to the largest entry of H: first, last, ratio."""
 T_START, T_COARSE = 6250.0, 2e5

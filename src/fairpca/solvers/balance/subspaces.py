@@ -17,8 +17,6 @@ from fairpca.solvers.numerics.cholesky import cholesky_factor, cholesky_solve
 from fairpca.solvers.numerics.eigen import leading_eigenpairs, mix
 from fairpca.summaries.base import Floats
 
-__all__ = ["DENSE", "InnerSolver", "Subspace", "solve_on_subspaces"]
-
 InnerSolver = Callable[[Floats, int, Floats | None], Balance]
 """Solves one small problem: loss matrices (n_groups, m, m), k, dual weights to start from (None for
 the first subspace of several, whose answer may be coarse)."""

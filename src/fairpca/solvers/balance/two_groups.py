@@ -18,8 +18,6 @@ from fairpca.solvers.balance.problem import Balance, traces_along
 from fairpca.solvers.balance.subspaces import Subspace, solve_on_subspaces
 from fairpca.summaries.base import Floats
 
-__all__ = ["balance_two", "solve_two"]
-
 EPS = float(np.finfo(np.float64).eps)
 MAX_EVALUATIONS = 200
 """Eigen-decompositions at most; about ten suffice."""

@@ -25,8 +25,6 @@ from fairpca.solvers.numerics.eigen import leading_eigenpairs, mix, small_proble
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["WorstGroupLoss", "WorstGroupProblem", "worst_group_subspace"]
-
 WorstGroupLoss = Literal["marginal", "reconstruction", "variance", "nash"]
 """What is balanced: see `worst_group_subspace`."""
 

@@ -16,8 +16,6 @@ from sklearn.linear_model import LogisticRegression
 
 from fairpca.summaries.base import Floats
 
-__all__ = ["Concept", "balanced_accuracy", "fit_quietly", "logistic_classifier"]
-
 _NEWTON_UP_TO = 300
 """Coefficients up to which Newton's method is used: its time grows as their cube."""
 

@@ -19,8 +19,6 @@ from fairpca.solvers.numerics.graded import graded_basis
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["NullspaceCertificate", "nullspace_projection"]
-
 _ROUNDING = 1e-14
 """A share of the numbers subtracted in a column that is rounding error of a projection."""
 

@@ -32,8 +32,6 @@ from fairpca.solvers.numerics.quasi_newton import minimize_on_stiefel
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["AdversarialCertificate", "adversarial_erasure"]
-
 _FIRST_PENALTY, _PENALTY_FACTOR = 1.0, 0.1
 """Penalty λ at which the relaxed game is solved, and the ratio of each penalty to the one before;
 larger ratios take more stages."""

@@ -24,13 +24,6 @@ from fairpca.solvers.numerics.modeling import import_cvxpy, solve_program
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "MatchingCertificate",
-    "matching_components",
-    "solve_by_modeling",
-    "solve_by_splitting",
-]
-
 RELAXATION = 1.6
 """Over-relaxation of the splitting, in (0, 2)."""
 CHECK_EVERY = 10

@@ -15,8 +15,6 @@ from fairpca.solvers.numerics.graded import rank_floor
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.contrasts import Contrast
 
-__all__ = ["covariance_differences", "most_differing_subspace"]
-
 
 def covariance_differences(
     summary: GroupSummary, contrasts: Sequence[Contrast], *, ddof: int

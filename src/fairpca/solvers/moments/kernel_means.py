@@ -22,8 +22,6 @@ from fairpca.summaries.base import Floats, GroupSummary, Mask
 from fairpca.summaries.contrasts import Contrast
 from fairpca.summaries.coordinates import DENSE_UP_TO
 
-__all__ = ["KernelComponents", "kernel_components", "landmark_components", "landmark_features"]
-
 _ROUNDING = 64 * np.finfo(np.float64).eps
 """Of a squared mean difference, as a share of the squares that it is a difference of."""
 

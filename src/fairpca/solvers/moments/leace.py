@@ -22,8 +22,6 @@ from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, Mask, SymmetricForm
 from fairpca.summaries.coordinates import EigenMethod
 
-__all__ = ["ErasureCertificate", "erased_components", "least_squares_readers"]
-
 _WELL_POSED = 1e8
 """Condition number below which F may be confined to the span of the data."""
 

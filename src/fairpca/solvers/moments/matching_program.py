@@ -15,8 +15,6 @@ import scipy.linalg
 from fairpca.data.matrix import power_of_two
 from fairpca.summaries.base import Floats
 
-__all__ = ["MatchingProgram", "Penalty", "ProgramResult"]
-
 Penalty = Literal["sum", "max"]
 
 

@@ -29,12 +29,6 @@ from fairpca.summaries.base import Floats, GroupSummary, SymmetricForm
 from fairpca.summaries.contrasts import Contrast
 from fairpca.summaries.coordinates import EigenMethod
 
-__all__ = [
-    "constrained_components",
-    "difference_eigenvectors",
-    "unfair_subspace",
-]
-
 
 def unfair_subspace(
     summary: GroupSummary,

@@ -16,8 +16,6 @@ from fairpca.solvers.numerics.eigen import dense_eigenpairs, lanczos_eigenpairs,
 from fairpca.summaries.base import Floats, SymmetricForm
 from fairpca.summaries.coordinates import FORMED_UP_TO
 
-__all__ = ["Constrained", "ConstrainedCertificate", "variance_rounding"]
-
 _RESOLVED = 1e6
 """An eigenvalue this many times as large as its rounding is right to at least six digits."""
 

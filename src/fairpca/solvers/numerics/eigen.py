@@ -15,16 +15,6 @@ from threadpoolctl import ThreadpoolController
 from fairpca.summaries.base import Floats
 from fairpca.summaries.coordinates import FORMED_UP_TO
 
-__all__ = [
-    "dense_eigenpairs",
-    "lanczos_eigenpairs",
-    "leading_eigenpairs",
-    "mix",
-    "off_span",
-    "orthonormalize",
-    "small_problem_threads",
-]
-
 Which = Literal["largest", "magnitude"]
 """Order eigenvalues by value, or by absolute value."""
 

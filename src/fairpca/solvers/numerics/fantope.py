@@ -6,8 +6,6 @@ import numpy as np
 
 from fairpca.summaries.base import Floats
 
-__all__ = ["nearest_fantope_point"]
-
 
 def nearest_fantope_point(P: Floats, k: int) -> Floats:
     """Return the point of the Fantope of trace k nearest to P, symmetric but for rounding.

@@ -16,8 +16,6 @@ import numpy as np
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.contrasts import Contrast
 
-__all__ = ["Difference", "graded_basis", "rank_floor", "span_of_directions"]
-
 Difference = Literal["second_moment", "covariance"]
 """M₁ − M₀ about the common mean, or Σ₁ − Σ₀ about the groups' own means."""
 

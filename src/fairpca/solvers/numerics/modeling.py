@@ -6,8 +6,6 @@ import importlib
 import warnings
 from typing import Any
 
-__all__ = ["import_cvxpy", "solve_program"]
-
 _OPTIONS: dict[str, dict[str, Any]] = {"SCS": {"eps": 1e-8, "max_iters": 20_000}, "CLARABEL": {}}
 _CLARABEL_UP_TO = 110
 """Columns up to which Clarabel's system takes less than a few GiB; it grows as their 4th power."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["check_enough_directions", "ways_to_keep_more"]
-
 
 def ways_to_keep_more(
     n_levels: Iterable[int], *, n_unfair: Any = 0, strength: bool = False, own: str = ""

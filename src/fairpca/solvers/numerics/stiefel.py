@@ -15,8 +15,6 @@ import scipy.linalg
 from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.summaries.base import Floats
 
-__all__ = ["Bases", "horizontal", "retract", "subspace_distance"]
-
 
 @dataclass(frozen=True, eq=False)
 class Bases:

@@ -16,8 +16,6 @@ from threadpoolctl import threadpool_info
 
 from fairpca.solvers.numerics.eigen import small_problem_threads
 
-__all__ = ["map_parts"]
-
 Result = TypeVar("Result")
 
 

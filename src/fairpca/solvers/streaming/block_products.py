@@ -24,8 +24,6 @@ from fairpca.summaries.blocks import dense_rows, weighted_sums
 from fairpca.summaries.cells import Cells
 from fairpca.summaries.orthonormal import orthonormalize_in_place
 
-__all__ = ["BlockProducts", "orthonormal_columns", "subtract_span"]
-
 _CACHE_BYTES = 8 * 2**20
 """Size of a piece of rows in flight, bytes; larger pieces leave the cache."""
 _MIN_ROWS = 256

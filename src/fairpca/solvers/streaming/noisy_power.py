@@ -31,7 +31,6 @@ from fairpca.solvers.streaming.block_products import (
 from fairpca.solvers.streaming.power_rows import BatchRows, ClusterRows, PowerRows, Target
 from fairpca.solvers.streaming.power_state import (
     ContrastIterate,
-    PowerSettings,
     PowerState,
     contrast_key,
 )
@@ -40,8 +39,6 @@ from fairpca.summaries.cells import split_into_cells
 from fairpca.summaries.contrasts import one_versus_rest
 from fairpca.summaries.partitions import CellIndex, PartitionedRows
 from fairpca.summaries.sketch import GroupSketch
-
-__all__ = ["ContrastIterate", "NoisyPower", "PowerSettings"]
 
 
 @dataclass(eq=False)

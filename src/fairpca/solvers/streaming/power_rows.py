@@ -30,8 +30,6 @@ from fairpca.summaries.partitions import (
 from fairpca.summaries.reduction import compute, tree_reduce
 from fairpca.summaries.sketch import GroupSketch
 
-__all__ = ["BatchRows", "ClusterRows", "PowerRows", "Sides", "Target"]
-
 Sides = tuple[frozenset[CellId], ...]
 
 

@@ -18,8 +18,6 @@ from fairpca.summaries.cells import CellId, cell_id
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.sketch import GroupSketch
 
-__all__ = ["ContrastIterate", "Phase", "PowerSettings", "PowerState", "contrast_key"]
-
 _NEAR = 100.0
 """Squared mean, in units of the variance, up to which sums are taken about zero. A larger one
 spares copies of more rows, and costs more than a digit."""
