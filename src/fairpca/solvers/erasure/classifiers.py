@@ -1,6 +1,6 @@
-"""Linear classifiers: classifiers that try to tell groups apart, and what they are asked to tell.
+"""Linear classifiers of the groups, and the labels they are fitted to.
 
-All groups of a comparison weigh equally, whatever their sizes, so that chance is 1/L of L groups.
+All groups have the same total weight, whatever their sizes, so that chance is 1/L for L groups.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _NEWTON_UP_TO = 300
 
 @dataclass(frozen=True, eq=False)
 class Concept:
-    """Groups to be told apart, on the rows that have a label."""
+    """Labels that a classifier is fitted to, on the rows that have one."""
 
     name: str
-    rows: NDArray[np.intp]  # (n,): the rows, of those of X
+    rows: NDArray[np.intp]  # (n,): numbers of these rows in X
     codes: NDArray[np.intp]  # (n,): each row's group, 0 … L − 1; each has a row
     shares: Floats  # (n,): the rows' weights, 1/L in all for each group
 
@@ -33,7 +33,7 @@ class Concept:
     def of(
         cls, name: str, rows: NDArray[np.intp], codes: NDArray[np.intp], weights: Floats | None
     ) -> Concept:
-        """Weigh groups equally, and rows within them as `weights` say."""
+        """Give groups equal total weights, and rows within them weights in proportion."""
         present, codes = np.unique(codes, return_inverse=True)
         w = np.ones(len(codes)) if weights is None else weights
         totals = np.bincount(codes, w)
@@ -75,7 +75,7 @@ def balanced_accuracy(concept: Concept, predicted: NDArray[Any]) -> float:
 
 
 def fit_quietly(classifier: Any, features: Floats, concept: Concept, scale: float = 1.0) -> Any:
-    """Fit a classifier to a concept, without a warning where it runs out of steps."""
+    """Fit a classifier to a concept without a warning where its iterations do not converge."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return classifier.fit(features, concept.codes, sample_weight=scale * concept.shares)

@@ -18,5 +18,4 @@ def nearest_fantope_point(P: Floats, k: int) -> Floats:
     sums = np.sum(np.clip(values + kinks[:, None], 0.0, 1.0), axis=1)
     shares = np.clip(values + float(np.interp(k, sums, kinks)), 0.0, 1.0)
     vectors, shares = vectors[:, shares > 0], shares[shares > 0]
-    projected: Floats = (vectors * shares) @ vectors.T
-    return projected
+    return np.asarray((vectors * shares) @ vectors.T)

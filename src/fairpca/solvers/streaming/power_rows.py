@@ -1,7 +1,7 @@
 """Rows as the power method reads them: a batch in memory, or partitions on a cluster.
 
-The method's state, and so its whole control, stay on this machine. On a cluster, each piece of a
-block is one task graph: what the piece adds to the sums is computed where its rows lie.
+The method's state and control stay on this machine. On a cluster, each piece of a block is one task
+graph, and its sums are computed where its rows are stored.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ class BatchRows:
         return self._piece[2]
 
     def squares(self, dtype: Any, *, one_piece: bool) -> float:
-        """Return at least the rows' weighted sum of squares.
+        """Return an upper bound of the rows' weighted sum of squares.
 
-        Rows that are taken in one piece show it in their first moments, at no cost.
+        For rows that are taken in one piece it follows from their first moments, which are kept.
         """
         if not one_piece:
             w = self.all.sample_weight
@@ -171,9 +171,7 @@ class ClusterRows:
         return piece.first
 
     def _sum(self, start: int, stop: int, jobs: list[_Job], *, counting: bool) -> _Piece:
-        empty = None
-        if counting:
-            empty = GroupSketch.empty(self._rows.n_features, rank=0)
+        empty = GroupSketch.empty(self._rows.n_features, rank=0) if counting else None
         nodes = self._rows.each(_sum_piece, jobs, empty, per_block=self._bounds(start, stop))
         piece: _Piece = tree_reduce(nodes, _merge_pieces)
         return piece
