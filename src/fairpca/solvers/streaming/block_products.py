@@ -150,7 +150,8 @@ class BlockProducts:
     def moment(self, side: int, V: NDArray[Any], about: Floats | None) -> NDArray[Any]:
         """Return (1/Σw) Σ w (x − a)(x − a)ᵀ V of one side.
 
-        Call it once: it overwrites the products. V is that of `add`, and `about` is a − o; with None, a is the side's own mean.
+        Call it once: it overwrites the products. V is that of `add`, and `about` is a − o; with
+        None, a is the side's own mean.
         """
         width = V.shape[1]
         moment = self.products[:, side * width : (side + 1) * width]

@@ -105,7 +105,7 @@ class NoisyPower(PowerState):
         return True
 
     def _add(self, rows: PowerRows, start: int, stop: int) -> bool:
-        """Add a piece to the first moments, and its products to the sums of the block in progress."""
+        """Add a piece to the first moments, and its products to the sums of the current block."""
         counting = self.counting
         if rows.in_memory or (counting and self._brings_contrasts(rows, start, stop)):
             moments = rows.first_moments(start, stop)

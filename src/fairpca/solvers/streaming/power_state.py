@@ -19,8 +19,8 @@ from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.sketch import GroupSketch
 
 _NEAR = 100.0
-"""Ratio of squared mean to variance up to which sums are taken about zero. With a larger one rows are
-copied in fewer cases, and more than one digit is lost."""
+"""Ratio of squared mean to variance up to which sums are taken about zero. With a larger one, fewer
+data sets need copies of rows, and more than one digit is lost."""
 
 Phase = Literal["unfair_subspace", "components", "ready"]
 ContrastKey = tuple[Any, ...]
@@ -188,10 +188,10 @@ class PowerState:
         """Return the number of blocks of stage 1 that every contrast has had."""
         return min((i.steps for i in self.iterates.values()), default=self.n_blocks)
 
-    # Which rows belong to the block in progress
+    # Which rows belong to the current block
 
     def _block_complete(self) -> bool:
-        """Say whether the block in progress has all rows and groups that it needs."""
+        """Say whether the current block has all rows and groups that it needs."""
         if self.phase != "unfair_subspace":
             return self.block_rows >= self.settings.pca_block_size
         if self.block_rows < self.settings.block_size:
@@ -217,7 +217,7 @@ class PowerState:
         return min(stop, rows.find(self._awaited(), start) + 1)
 
     def _awaited(self) -> frozenset[CellId]:
-        """Return the cells that the block in progress waits for a row of."""
+        """Return the cells that the current block waits for a row of."""
         awaited: frozenset[CellId] = frozenset()
         for contrast in self._missing():
             sides = zip((contrast.inside, contrast.outside), self._counts(contrast), strict=True)
@@ -225,7 +225,7 @@ class PowerState:
         return awaited
 
     def _missing(self) -> list[Contrast]:
-        """Return the contrasts of which the block in progress lacks a side."""
+        """Return the contrasts of which the current block lacks a side."""
         lacking = []
         for contrast in self._contrasts():
             if contrast_key(contrast) in self.iterates:
@@ -237,7 +237,7 @@ class PowerState:
         return lacking
 
     def _counts(self, contrast: Contrast) -> list[int]:
-        """Return the rows of the block in progress on each side of a contrast that is iterated."""
+        """Return the rows of the current block on each side of a contrast that is iterated."""
         iterate = self.iterates.get(contrast_key(contrast))
         if iterate is None or iterate.sums is None:
             return [0, 0]
