@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
@@ -29,6 +31,7 @@ def run_scikit_learn_check(estimator, check):
     check(estimator)
 
 
+@functools.cache  # pickle wants the one class of this name
 def supplying_groups(estimator_class):
     """Subclass an estimator so that it runs in checks that know nothing of sensitive features.
 

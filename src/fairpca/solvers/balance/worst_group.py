@@ -13,12 +13,7 @@ import numpy as np
 
 from fairpca.solvers.balance.many_groups import solve_many
 from fairpca.solvers.balance.nash import nash_basis
-from fairpca.solvers.balance.problem import (
-    Balance,
-    BalanceCertificate,
-    traces_along,
-    whole_space,
-)
+from fairpca.solvers.balance.problem import Balance, BalanceCertificate, whole_space
 from fairpca.solvers.balance.subspaces import DENSE, Subspace
 from fairpca.solvers.balance.two_groups import solve_two
 from fairpca.solvers.numerics.eigen import leading_eigenpairs, mix, small_problem_threads
@@ -95,7 +90,9 @@ class WorstGroupProblem:
 
     def losses(self, basis: Floats) -> Floats:
         """c_i − tr(VᵀG_iV) of every group, shape (n_groups,)."""
-        return np.asarray(self.offsets - traces_along(self.grams, basis))
+        # Not `traces_along`: einsum sums in alphabetical order of the letters, and the recorded
+        # tables were computed in this order.
+        return np.asarray(self.offsets - np.einsum("gdk,dk->g", self.grams @ basis, basis))
 
     def solved(self, plain: Floats) -> Balance:
         """Return the answer for k < d, no worse than the basis `plain`."""

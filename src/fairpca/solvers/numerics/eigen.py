@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.lapack import dsyevr
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 from threadpoolctl import ThreadpoolController
 
@@ -20,8 +21,8 @@ Which = Literal["largest", "magnitude"]
 
 _ONE_THREAD_UP_TO = 300
 """Rows up to which BLAS uses one thread: with more rows, several threads are faster."""
-_SUBSET_FROM, _LANCZOS_FROM = 30, 700
-"""Rows from which a few eigenpairs are cheaper by a subset driver, and by Lanczos iteration."""
+_LANCZOS_FROM = 700
+"""Rows from which a few eigenpairs are cheaper by Lanczos iteration."""
 _EPS, _MOST_STEPS = float(np.finfo(np.float64).eps), 20
 
 
@@ -74,12 +75,10 @@ def leading_eigenpairs(
             return values[order], vectors[:, order]
         except ArpackError:
             pass  # the dense way below always answers
-    if d >= _SUBSET_FROM and 3 * k < d:
-        values, vectors = scipy.linalg.eigh(
-            matrix, subset_by_index=(d - k, d - 1), driver="evr", check_finite=False
-        )
-        if len(values) == k:  # on nearly scalar matrices the driver finds fewer, without notice
-            return values[::-1], vectors[:, ::-1]
+    if 3 * k < d:
+        values, vectors, found, _, info = dsyevr(matrix, range="I", il=d - k + 1, iu=d, lower=1)
+        if found == k and info == 0:  # on nearly scalar matrices it finds fewer, without notice
+            return values[:k][::-1], vectors[:, :k][:, ::-1]
     values, vectors = np.linalg.eigh(matrix)
     return _leading(values, vectors, k)
 
