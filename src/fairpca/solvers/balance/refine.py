@@ -180,10 +180,11 @@ class _Model:
 
 
 def simplex_quadratic(K: Floats, h: Floats) -> Floats:
-    """Maximize hᵀν − ½νᵀKν over the simplex, K positive semi-definite; shape (n,).
+    """Maximize hᵀν − ½νᵀKν over ν in the simplex, shape (n,), for positive semi-definite K.
 
-    By an active set: maximize on a support, drop what would be negative, add what gains most. Every
-    iterate is feasible and gains, so where rounding makes it cycle the last one is still good.
+    The active-set method maximizes on a support, drops what would be negative, and adds what gains
+    most. Every iterate is feasible and improves, so the last one is good even if rounding makes
+    the method cycle.
     """
     n = len(h)
     scale = max(float(np.max(np.abs(K))), float(np.ptp(h)), 1e-300)

@@ -90,8 +90,8 @@ class WorstGroupProblem:
 
     def losses(self, basis: Floats) -> Floats:
         """c_i − tr(VᵀG_iV) of every group, shape (n_groups,)."""
-        # Not `traces_along`: einsum sums in alphabetical order of the letters, and the recorded
-        # tables were computed in this order.
+        # Not `traces_along`: the letters decide einsum's order of summation, and the records of
+        # published tables were computed in this one.
         return np.asarray(self.offsets - np.einsum("gdk,dk->g", self.grams @ basis, basis))
 
     def solved(self, plain: Floats) -> Balance:

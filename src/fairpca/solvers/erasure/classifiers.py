@@ -69,7 +69,7 @@ def logistic_classifier(n_features: int, n_groups: int, penalty: float) -> Logis
     )
 
 
-def balanced_accuracy(concept: Concept, predicted: NDArray[Any]) -> float:
+def balanced_accuracy(concept: Concept, predicted: NDArray[np.intp]) -> float:
     """Return the mean recall over the groups, rows weighed within them."""
     return float(concept.shares @ (predicted == concept.codes))
 

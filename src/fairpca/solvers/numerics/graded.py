@@ -40,8 +40,8 @@ def span_of_directions(
     return np.ascontiguousarray(basis.T)
 
 
-def rank_floor(d: int, dtype: Any = np.float64) -> float:
-    """Eigenvalues of a d × d difference below this share of the traces are rounding."""
+def rank_floor(d: int, dtype: np.dtype[Any] | type[np.float64] = np.float64) -> float:
+    """Return the share of the traces below which eigenvalues of a d × d difference are rounding."""
     return max(8 * float(np.finfo(dtype).eps) * d, _RANK_TOLERANCE)
 
 

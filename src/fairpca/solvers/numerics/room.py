@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 
 def ways_to_keep_more(
-    n_levels: Iterable[int], *, n_unfair: Any = 0, strength: bool = False, own: str = ""
+    n_levels: Iterable[int],
+    *,
+    n_unfair: Mapping[str, int] | int = 0,
+    strength: bool = False,
+    own: str = "",
 ) -> str:
     """Return advice on how to keep more directions.
 
@@ -37,7 +40,7 @@ def ways_to_keep_more(
 
 
 def check_enough_directions(
-    n_components: Any, available: int, removed: int, why: str, ways: str = ""
+    n_components: int | float | None, available: int, removed: int, why: str, ways: str = ""
 ) -> None:
     """Raise ValueError if no direction is left, or fewer than the number of components asked for.
 

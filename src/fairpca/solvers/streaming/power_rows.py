@@ -95,7 +95,7 @@ class BatchRows:
             self._piece = (start, stop), piece, moments
         return self._piece[2]
 
-    def squares(self, dtype: Any, *, one_piece: bool) -> float:
+    def squares(self, dtype: np.dtype[Any], *, one_piece: bool) -> float:
         """Return an upper bound of the rows' weighted sum of squares.
 
         For rows that are taken in one piece it follows from their first moments, which are kept.

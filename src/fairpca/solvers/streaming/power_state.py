@@ -72,7 +72,7 @@ class PowerState:
     n_features: int
     stratum: str | None
     strata: tuple[Any, ...] | None
-    dtype: Any
+    dtype: np.dtype[Any]
     rng: np.random.Generator  # draws the starts
     first: GroupSketch = field(init=False)  # first moments and column variances of all rows so far
     phase: Phase = "unfair_subspace"  # rows after "ready" refine the components further
