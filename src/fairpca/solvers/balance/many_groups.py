@@ -41,7 +41,7 @@ def balance_many(H: Floats, k: int) -> Balance:
     >>> import numpy as np
     >>> from fairpca.solvers.balance.many_groups import balance_many
     >>> H = np.array([np.diag([0.0, 1.0, 1.0]), np.diag([1.0, 0.0, 1.0]), np.diag([1.0, 1.0, 0.0])])
-    >>> answer = balance_many(H, 1)  # each group wants another axis: the diagonal suits all alike
+    >>> answer = balance_many(H, 1)  # one axis for each group: on the diagonal all lose the same
     >>> round(answer.value, 10), round(answer.bound, 10)
     (0.6666666667, 0.6666666667)
     """

@@ -37,7 +37,7 @@ def balance_two(H: Floats, k: int, start: Floats | None = None, *, tol: float = 
 
     Examples
     --------
-    Two groups that each need the other's axis: the diagonal serves both alike.
+    Each group loses nothing on another axis: on the diagonal both lose the same.
 
     >>> import numpy as np
     >>> from fairpca.solvers.balance.two_groups import balance_two

@@ -81,8 +81,8 @@ def nullspace_projection(
             converged = False
             steps = f"{len(history) - 1} step{'' if len(history) == 2 else 's'}"
             reason = (
-                f"after {steps} a linear classifier still reads a group with a balanced accuracy "
-                f"{excess:.3f} above chance"
+                f"after {steps} a linear classifier still predicts a group with a balanced "
+                f"accuracy {excess:.3f} above chance"
             )
             break
         removed = wider

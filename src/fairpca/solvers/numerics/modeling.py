@@ -31,7 +31,7 @@ def solve_program(problem: Any, P: Any) -> str:
     """
     cp = import_cvxpy()
     for solver in _OPTIONS if P.shape[0] <= _CLARABEL_UP_TO else ["SCS"]:
-        with warnings.catch_warnings():  # callers judge the answer by its duality gap
+        with warnings.catch_warnings():  # callers compute the answer's duality gap
             warnings.simplefilter("ignore")
             try:
                 problem.solve(solver=solver, **_OPTIONS[solver])

@@ -1,4 +1,4 @@
-"""Rows as the power method reads them: a batch in memory, or partitions on a cluster.
+"""Rows as the power method takes them: a batch in memory, or partitions on a cluster.
 
 The method's state and control stay on this machine. On a cluster, each piece of a block is one task
 graph, and its sums are computed where its rows are stored.
@@ -136,7 +136,7 @@ class ClusterRows:
         self.cells: AbstractSet[CellId] = self._first_rows.keys()
 
     def find(self, cells: AbstractSet[CellId], start: int) -> int:
-        """See `PowerRows.find`; labels are read again only where an earlier row has passed."""
+        """See `PowerRows.find`; reads labels again only if a cell's first row is before `start`."""
         first = min((self._first_rows[c] for c in cells & self.cells), default=self.n_rows)
         if first >= start:
             return first
