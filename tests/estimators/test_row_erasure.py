@@ -52,7 +52,7 @@ def test_the_first_step_is_the_classifier_and_the_second_the_next():
     X, groups = draw(n=600, d=5)
     X = X / X.std(axis=0)
     model = INLP(1, classifier=LogisticRegression(tol=1e-10), n_iterations=2, tol=0.0)
-    with pytest.warns(ConvergenceWarning, match="after 2 steps a linear classifier still reads"):
+    with pytest.warns(ConvergenceWarning, match="after 2 steps a linear classifier still predicts"):
         model.fit(X, sensitive_features=groups)
     centred, P = X - X.mean(axis=0), np.eye(5)
     for _ in range(2):

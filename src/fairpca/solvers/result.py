@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Certificate", "SolverResult"]
-
 Certificate = TypeVar("Certificate", covariant=True)
 """The frozen dataclass in which a family of solvers states its evidence; None for no evidence."""
 

@@ -27,7 +27,8 @@ from fairpca.solvers.moments.moment_matching import constrained_components, unfa
 from fairpca.solvers.numerics.constrained import ConstrainedCertificate
 from fairpca.solvers.numerics.room import check_enough_directions, ways_to_keep_more
 from fairpca.solvers.result import SolverResult
-from fairpca.solvers.streaming.noisy_power import NoisyPower, PowerSettings
+from fairpca.solvers.streaming.noisy_power import NoisyPower
+from fairpca.solvers.streaming.power_state import PowerSettings
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.contrasts import one_versus_rest
 from fairpca.summaries.coordinates import DENSE_UP_TO, eigen_method

@@ -15,7 +15,8 @@ from fairpca.data.files.plain_values import decode, encode
 from fairpca.estimators.families.stream_base import StreamEstimator
 from fairpca.estimators.families.stream_kinds import MomentStream
 from fairpca.solvers.streaming.block_products import BlockProducts
-from fairpca.solvers.streaming.noisy_power import ContrastIterate, NoisyPower, PowerSettings
+from fairpca.solvers.streaming.noisy_power import NoisyPower
+from fairpca.solvers.streaming.power_state import ContrastIterate, PowerSettings
 from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.waiting import WaitingRows

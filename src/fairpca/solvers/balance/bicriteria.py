@@ -17,8 +17,6 @@ from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["bicriteria_components", "lewis_weights"]
-
 
 def bicriteria_components(
     grams: Floats,
@@ -32,10 +30,10 @@ def bicriteria_components(
 ) -> SolverResult[GroupLosses]:
     """Sample a subspace of `n_rows` ≥ k dimensions and reduce it to k.
 
-    Only the Gram matrices A_iᵀA_i, (n_groups, d, d), matter: the rows of G_iA_i, `n_projections` of
-    them, are normal with covariance A_iᵀA_i, so they are drawn from a square root of it. p ≥ 2 is
-    the order of the norm over groups, and `normal` draws standard normal rows of d numbers. The
-    objective is the largest group's loss ‖A_i − A_iVVᵀ‖_F².
+    `grams` holds A_iᵀA_i, (n_groups, d, d). The `n_projections` rows of G_iA_i are normal with
+    covariance A_iᵀA_i, so they are drawn from a square root of it. p ≥ 2 is the order of the norm
+    over groups, and `normal` draws standard normal rows of d numbers. The objective is the largest
+    group's loss ‖A_i − A_iVVᵀ‖_F².
 
     References
     ----------

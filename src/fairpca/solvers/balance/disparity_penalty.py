@@ -15,8 +15,6 @@ from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["PenaltyCertificate", "disparity_penalty_components"]
-
 GOLDEN = (np.sqrt(5.0) - 1) / 2
 
 
@@ -42,9 +40,9 @@ def disparity_penalty_components(
     """Equalize two groups' reconstruction errors by one search.
 
     `moments` are the groups' second moments per row, (2, d, d), and `pooled` that of all rows. With
-    `constrained` (c-FPCA) no α counts for which either group's error exceeds plain PCA's worse one.
-    The search ends when α is known to `tol`; the best α seen is returned, not the last one, for
-    the disparity need not be unimodal in α. The objective is the difference of the two errors.
+    `constrained` (c-FPCA), an α for which a group's error exceeds the larger error of plain PCA is
+    left out. The search ends when α is known to `tol`. It returns the best α it has tried, since
+    the disparity may have several minima. The objective is the difference of the two errors.
 
     References
     ----------

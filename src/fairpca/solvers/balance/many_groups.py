@@ -11,25 +11,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairpca.solvers.balance.problem import Balance, traces_along, whole_space
+from fairpca.solvers.balance.problem import Balance, traces_along, whole_space, worst_loss
 from fairpca.solvers.balance.refine import polish, refine
 from fairpca.solvers.balance.relaxation import Relaxation, relax
 from fairpca.solvers.balance.subspaces import Subspace, solve_on_subspaces
 from fairpca.solvers.numerics.eigen import mix
 from fairpca.summaries.base import Floats
 
-__all__ = ["balance_many", "solve_many"]
-
 TIGHT = 1e-5
-"""Shares this close to 0 or 1 count as 0 or 1."""
+"""Eigenvalues of the relaxed minimizer this close to 0 or 1 count as 0 or 1."""
 CERTIFIED = 1e-14
 """Gap of a Newton solution, relative to the matrices, that makes the smoothed dual unnecessary."""
 CLOSED = 1e-11
-"""Gap on the whole space, relative to the largest loss there is, below which nothing is gained."""
+"""Gap on the whole space, relative to the losses' scale, that ends the refinement."""
 N_DRAWS, N_REFINED = 64, 4
 """Bases drawn from a relaxed minimizer that is not a projection, and how many are refined."""
 MAX_GROWTH = 12
-"""How often the subspace of a refinement is enlarged by the losses' gradients."""
+"""Most times that the subspace of a refinement grows by the losses' gradients."""
 
 
 def balance_many(H: Floats, k: int) -> Balance:
@@ -43,7 +41,7 @@ def balance_many(H: Floats, k: int) -> Balance:
     >>> import numpy as np
     >>> from fairpca.solvers.balance.many_groups import balance_many
     >>> H = np.array([np.diag([0.0, 1.0, 1.0]), np.diag([1.0, 0.0, 1.0]), np.diag([1.0, 1.0, 0.0])])
-    >>> answer = balance_many(H, 1)  # each group wants another axis: the diagonal suits all alike
+    >>> answer = balance_many(H, 1)  # one axis for each group: on the diagonal all lose the same
     >>> round(answer.value, 10), round(answer.bound, 10)
     (0.6666666667, 0.6666666667)
     """
@@ -90,19 +88,18 @@ def _refined(space: Subspace, k: int, basis: Floats, weights: Floats) -> tuple[F
     """Refine a basis, shape (d, k), within a subspace that holds it; return its largest loss."""
     H = space.loss_matrices(k)
     refined, _ = refine(H, np.linalg.qr(space.basis.T @ basis)[0], weights)
-    return space.basis @ refined, float(np.max(traces_along(H, refined)))
+    return space.basis @ refined, worst_loss(H, refined)
 
 
 class _Dual:
-    """The dual of small problems: by Newton's method where the relaxation is tight, else smoothed.
+    """An `InnerSolver`: Newton's method where the relaxation is tight, else the smoothed dual.
 
-    It keeps what the last problem's basis can be recovered from.
+    It keeps the last solution, from which `recovered` finds the best basis.
     """
 
     last: Balance | Relaxation
 
     def __call__(self, H: Floats, k: int, start: Floats | None) -> Balance:
-        """Solve one; see `InnerSolver`."""
         n_iter = 0
         if start is None:
             coarse = relax(H, k, coarse=True)
@@ -112,35 +109,30 @@ class _Dual:
             self.last = tight
             return tight
         self.last = relaxed = relax(H, k, start=start)
-        basis = relaxed.vectors[:, :k]
-        value = float(np.max(traces_along(H, basis)))
-        return Balance(basis, relaxed.weights, value, relaxed.bound, n_iter + relaxed.n_iter)
+        basis, n_iter = relaxed.vectors[:, :k], n_iter + relaxed.n_iter
+        return Balance(basis, relaxed.weights, worst_loss(H, basis), relaxed.bound, n_iter)
 
     def recovered(self, H: Floats, k: int) -> Balance:
-        """Return the best basis of the last problem."""
-        if isinstance(self.last, Balance):
-            return self.last
-        return _recovered(H, k, self.last)
+        """Return the best basis of the last problem, with the better of two bounds."""
+        relaxed = self.last
+        if isinstance(relaxed, Balance):
+            return relaxed
+        candidates = [refine(H, basis, relaxed.weights) for basis in _first_bases(H, k, relaxed)]
+        basis, weights = min(candidates, key=lambda c: worst_loss(H, c[0]))
+        bound = _dual_value(H, k, weights)
+        if bound <= relaxed.bound:
+            weights, bound = relaxed.weights, relaxed.bound
+        return Balance(basis, weights, worst_loss(H, basis), bound, relaxed.n_iter + 1)
 
 
 def _tight(H: Floats, k: int, weights: Floats) -> Balance | None:
     """Return the answer if Newton's method from these weights certifies one."""
     first = np.linalg.eigh(mix(weights, H))[1][:, :k]
     basis, multipliers = polish(H, first, weights)
-    value = float(np.max(traces_along(H, basis)))
-    bound = _dual_value(H, k, multipliers)
+    value, bound = worst_loss(H, basis), _dual_value(H, k, multipliers)
     if value - bound > CERTIFIED * float(np.max(np.abs(H))):
         return None
     return Balance(basis, multipliers, value, bound, 8)
-
-
-def _recovered(H: Floats, k: int, relaxed: Relaxation) -> Balance:
-    candidates = [refine(H, basis, relaxed.weights) for basis in _first_bases(H, k, relaxed)]
-    basis, weights = min(candidates, key=lambda c: float(np.max(traces_along(H, c[0]))))
-    bound = _dual_value(H, k, weights)
-    if bound <= relaxed.bound:  # else the refined multipliers prove more
-        weights, bound = relaxed.weights, relaxed.bound
-    return Balance(basis, weights, float(np.max(traces_along(H, basis))), bound, relaxed.n_iter + 1)
 
 
 def _dual_value(H: Floats, k: int, weights: Floats) -> float:
@@ -148,7 +140,7 @@ def _dual_value(H: Floats, k: int, weights: Floats) -> float:
 
 
 def _first_bases(H: Floats, k: int, relaxed: Relaxation) -> list[Floats]:
-    """Bases to start from: the leading one, and where it is not the answer, random ones."""
+    """Return the leading basis and, where P is no projection, the best of random ones."""
     leading = relaxed.vectors[:, :k]
     shares = relaxed.shares
     if shares[k - 1] > 1 - TIGHT:
@@ -161,6 +153,6 @@ def _first_bases(H: Floats, k: int, relaxed: Relaxation) -> list[Floats]:
     for _ in range(N_DRAWS):
         mixed = spread @ rng.standard_normal((partial.size, k - whole))
         drawn.append(np.linalg.qr(np.hstack([relaxed.vectors[:, :whole], mixed]))[0])
-    order = np.argsort([float(np.max(traces_along(H, basis))) for basis in drawn], kind="stable")
+    order = np.argsort([worst_loss(H, basis) for basis in drawn], kind="stable")
     best = [drawn[i] for i in order[:N_REFINED]]
     return best if 0 in order[:N_REFINED] else [leading, *best]

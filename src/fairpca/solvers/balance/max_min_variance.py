@@ -18,8 +18,6 @@ from fairpca.solvers.numerics.eigen import leading_eigenpairs, mix
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["minorize_maximize", "subgradient_ascent"]
-
 
 def minorize_maximize(moments: Floats, k: int, *, max_iter: int, tol: float) -> SolverResult[None]:
     """Maximize the least of the linear minorants 2 tr(V_tᵀM_iV) − tr(V_tᵀM_iV_t), and repeat.

@@ -1,4 +1,4 @@
-"""Multigroup singular vectors: directions that describe no group worse than they must.
+"""Multigroup singular vectors: one direction after another, each with the smallest worst loss.
 
 v_r minimizes max_i σ₁²(A_i) − ‖A_i v‖² over unit vectors orthogonal to v_1 … v_{r−1}, σ₁ taken in
 that complement too; so the first r vectors of a longer answer are the answer for r.
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairpca.solvers.balance.many_groups import solve_many
 from fairpca.solvers.balance.newton_vector import newton_vector
@@ -21,10 +20,8 @@ from fairpca.solvers.numerics.eigen import leading_eigenpairs, small_problem_thr
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["VectorSolver", "exact_vector", "multigroup_vectors"]
-
 NEWTON_UP_TO = 1500
-"""Up to this many features Newton's method is tried first."""
+"""Most features for which Newton's method is tried first."""
 
 VectorSolver = Callable[[Floats, Floats, list[Floats]], Balance]
 """Finds one vector: Gram matrices (n_groups, d, d), σ₁² (n_groups,), leading vectors."""
@@ -40,8 +37,8 @@ def multigroup_vectors(
     objective is the largest of the groups' losses added up over the components. Losses and gaps
     are in squared units of X.
 
-    A group with nothing left in the complement loses nothing and has weight 0. When no group has
-    anything left, the remaining vectors complete the basis.
+    A group without variance in the complement loses nothing and has weight 0. Where no group has
+    any, the remaining vectors complete the basis.
 
     References
     ----------
@@ -63,13 +60,21 @@ def multigroup_vectors(
             certified[r] = found.gap <= tol * largest
             if r + 1 < n_components:
                 complement = complement.without(vector)
+    gaps *= scale
+    reason = "every duality gap is within tolerance"
+    if not certified.all():
+        open_ones = np.flatnonzero(~certified)
+        reason = (
+            f"{open_ones.size} of {len(gaps)} components (first: number {open_ones[0]}) have "
+            f"duality gaps, the largest {np.max(gaps):.3g}"
+        )
     return SolverResult(
         components,
         float(np.max(losses.sum(axis=0))) * scale,
         n_iter,
         bool(certified.all()),
-        _reason(certified, gaps * scale),
-        certificate=BalanceCertificate(losses * scale, weights, gaps * scale, certified),
+        reason,
+        certificate=BalanceCertificate(losses * scale, weights, gaps, certified),
     )
 
 
@@ -95,7 +100,7 @@ class _Complement:
 
 
 def _next_vector(complement: _Complement, solve: VectorSolver) -> tuple[Balance, Floats, float]:
-    """Return one vector, the groups' losses (n_groups,), and the largest σ₁² there is."""
+    """Return one vector, the groups' losses (n_groups,), and the largest σ₁²."""
     grams = complement.grams
     G, d = len(grams), grams.shape[1]
     # More leading vectors where groups interact more.
@@ -130,13 +135,3 @@ def exact_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Balance:
     if len(grams) == 2:
         return solve_two(space, 1)
     return solve_many(space, 1, leading_eigenpairs(np.sum(grams, axis=0), 1)[1])
-
-
-def _reason(certified: NDArray[np.bool_], gaps: Floats) -> str:
-    if certified.all():
-        return "every duality gap is within tolerance"
-    open_ones = np.flatnonzero(~certified)
-    return (
-        f"{open_ones.size} of {len(gaps)} components (first: number {open_ones[0]}) have duality "
-        f"gaps, the largest {np.max(gaps):.3g}"
-    )

@@ -13,10 +13,8 @@ from fairpca.solvers.balance.relaxation import relax
 from fairpca.solvers.numerics.eigen import leading_eigenpairs, mix
 from fairpca.summaries.base import Floats
 
-__all__ = ["nash_basis"]
-
 MAX_STEPS = 200
-"""Steps of an ascent at most."""
+"""Most steps of an ascent."""
 
 
 def nash_basis(grams: Floats, k: int, plain: Floats) -> Balance:
@@ -26,15 +24,14 @@ def nash_basis(grams: Floats, k: int, plain: Floats) -> Balance:
     logarithms and its bound minus the dual value; the weights are scaled to sum 1. A group without
     variance is a ValueError: then every product is zero.
     """
-    for i, trace in enumerate(np.trace(grams, axis1=1, axis2=2)):
-        if trace <= 0:
-            raise ValueError(
-                f"group number {i} has no variance, so every product of variances is zero: leave "
-                "it out, or use another loss."
-            )
-    d = grams.shape[1]
+    traces, d = np.trace(grams, axis1=1, axis2=2), grams.shape[1]
+    if np.any(traces <= 0):
+        raise ValueError(
+            f"group number {int(np.argmax(traces <= 0))} has no variance, so every product of "
+            "variances is zero: leave it out, or use another loss."
+        )
     if k == d:
-        kept = np.trace(grams, axis1=1, axis2=2)
+        kept = traces
         value = -float(np.sum(np.log(kept)))
         return Balance(np.eye(d), (1 / kept) / np.sum(1 / kept), value, value, 0)
     relaxed = relax(-grams, k, logarithmic=True)
@@ -60,9 +57,10 @@ def _dual(grams: Floats, k: int, weights: Floats) -> float:
 
 
 def _ascend(grams: Floats, basis: Floats) -> Floats:
-    """Climb by leading eigenvectors of the gradient, held back towards the last basis as needed.
+    """Raise the welfare until it changes by rounding.
 
-    V⁺ = top-k of Σ G_i / tr(VᵀG_iV) + τVVᵀ: for τ large enough the welfare rises.
+    V⁺ = top-k of Σ G_i / tr(VᵀG_iV) + τVVᵀ, where a larger τ keeps V⁺ nearer to V: for τ large
+    enough the welfare rises.
     """
     welfare, hold, k = _welfare(grams, basis), 0.0, basis.shape[1]
     for _ in range(MAX_STEPS):

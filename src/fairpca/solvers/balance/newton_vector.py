@@ -3,7 +3,7 @@
 With v leading C(μ) = Σ μ_iG_i and λ its eigenvalue, the groups B that bind satisfy
 (λI − C)v = 0 and s_i − vᵀG_iv = z, Σ μ_i = 1, μ_i = 0 outside B. A Newton step on all of these
 takes one Cholesky factor of λI − C + λvvᵀ, which is positive definite near an optimum; a last
-factor proves that v leads C. At crossings of eigenvalues it gives up: slower methods take over.
+factor proves that v leads C. Where eigenvalues cross it returns None: slower methods take over.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from fairpca.solvers.balance.refine import simplex_quadratic
 from fairpca.solvers.numerics.cholesky import add_outer, cholesky_factor, cholesky_solve
 from fairpca.solvers.numerics.eigen import leading_eigenpairs, mix
 from fairpca.summaries.base import Floats
-
-__all__ = ["newton_vector"]
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_STEPS, MAX_GUESSES = 12, 10
@@ -39,9 +37,9 @@ def newton_vector(grams: Floats, tops: Floats, basis: Floats) -> Balance | None:
     """Minimize the largest loss s_i − vᵀG_iv over unit vectors, if Newton's method can.
 
     `tops` holds s_i = σ₁² of each group, positive; the span of `basis`, orthonormal columns, is a
-    first approximation, such as the groups' leading vectors. Returns a proven optimum, its gap at
-    rounding level, or None: where eigenvalues nearly coincide, scales differ too much, the
-    relaxation is not tight, or the steps do not settle.
+    first approximation, such as the groups' leading vectors. Returns an optimum with a duality gap
+    of rounding; or None where eigenvalues nearly coincide, the σ₁² differ too much, the relaxation
+    is not tight, or the steps do not converge.
     """
     if np.max(tops) > COMPARABLE * np.min(tops):
         return None
@@ -57,7 +55,7 @@ def newton_vector(grams: Floats, tops: Floats, basis: Floats) -> Balance | None:
 
 
 def _guess_two(small: Floats, tops: Floats) -> tuple[Floats, Floats, int]:
-    """Bracketed Newton steps on the imbalance of two groups, on a small subspace."""
+    """Return a vector, weights and steps: bracketed Newton on two groups' imbalance."""
     difference = small[0] - small[1]
     apart, enough = float(tops[0] - tops[1]), GUESSED * float(np.min(tops))
     low, high, mu = 0.0, 1.0, float(tops[1] / np.sum(tops))
@@ -77,7 +75,7 @@ def _guess_two(small: Floats, tops: Floats) -> tuple[Floats, Floats, int]:
 
 
 def _guess_many(small: Floats, tops: Floats) -> tuple[Floats, Floats, int]:
-    """Newton steps on the dual over the simplex, on a small subspace."""
+    """Return a vector, weights and steps: Newton's method on the dual over the simplex."""
     scale = float(np.max(tops))
     mu: Floats = (1 / tops) / np.sum(1 / tops)
     best, step, vector = -np.inf, np.zeros_like(mu), small[0, 0]
@@ -130,7 +128,7 @@ class _Newton:
             self._evaluate()
             done = self.error <= SETTLED or (self.error <= 10 * SETTLED and self.error > last / 4)
             if done:
-                if not self._widened():
+                if not self._add_group():
                     return self._proven()
                 last = np.inf
                 continue
@@ -169,7 +167,7 @@ class _Newton:
         return factor
 
     def _step(self, factor: Floats) -> bool:
-        """Move to the solution of the linearized conditions, or let a group go; False if none."""
+        """Solve the linearized conditions, or drop a group that does not bind; False if neither."""
         b = len(self.mu)
         R = np.empty((b + 2, len(self.v)))
         R[:b], R[b], R[b + 1] = self.pulled, self.v, self.residual
@@ -186,7 +184,7 @@ class _Newton:
             return False
         mu = self.mu + change[:b]
         if not mu.min() > 0:  # NaN too
-            return self._let_go(int(np.argmin(mu)))
+            return self._drop_group(int(np.argmin(mu)))
         self.mu = mu / mu.sum()
         change[b + 1] = -1.0
         turn = Y @ change
@@ -196,15 +194,15 @@ class _Newton:
         self.moved = turned + 2 * float(abs(change[:b]) @ self.tops_here)
         return True
 
-    def _let_go(self, lost: int) -> bool:
+    def _drop_group(self, lost: int) -> bool:
         kept = np.delete(self.binding, lost)
         if len(kept) < 2 or not self.weights[kept].any():
             return False  # at an optimum two groups bind
         self._bind(kept, self.weights)
         return True
 
-    def _widened(self) -> bool:
-        """Let a group bind that loses more than those that do; whether there is one."""
+    def _add_group(self) -> bool:
+        """Add a group that loses more than the binding ones to them; False if there is none."""
         if len(self.binding) == len(self.tops):
             return False
         losses = self.tops - (self.grams @ self.v) @ self.v
@@ -215,10 +213,10 @@ class _Newton:
         return True
 
     def _proven(self) -> float | None:
-        """Return the dual value, if no other vector leads C.
+        """Return the dual value, or None if v is not shown to lead C.
 
-        Beside v, λI − C is at least γI, so the leading eigenvalue is at most λ + ‖residual‖²/γ. A
-        factor made before the last small step shows it too.
+        Across v, λI − C is at least γI, so the leading eigenvalue is at most λ + ‖residual‖²/γ. A
+        factor made before small last steps shows this as well.
         """
         margin = APART * self.top
         if self.moved > margin / 2 and self._factor() is None:

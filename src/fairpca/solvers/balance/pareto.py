@@ -20,8 +20,6 @@ from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["pareto_components"]
-
 EQUAL = 1e-4
 """Difference of two groups' losses that counts as none, relative to the total variance."""
 
@@ -89,7 +87,7 @@ def pareto_components(
 def _search(
     objectives: Objectives, basis: Floats, direction: Floats, values: Floats, rate: float
 ) -> tuple[Floats, float] | None:
-    """Backtrack until no objective is higher and one is lower; None when rounding forbids."""
+    """Backtrack until no objective is higher and one is lower; None if no step does that."""
     before = _sizes(values)
     rate = min(4 * rate, 1.0)
     while rate > 1e-12:
@@ -102,7 +100,7 @@ def _search(
 
 
 def _sizes(values: Floats) -> Floats:
-    """Total loss, and sizes of the differences; those that nearly count as none alike."""
+    """Return the total loss and the differences' sizes, those below 2 · EQUAL all as this."""
     return np.append(values[0], np.maximum(np.abs(values[1:]), 2 * EQUAL))
 
 
@@ -120,7 +118,7 @@ def _common_descent(values: Floats, gradients: Floats) -> Floats:
     scale = np.linalg.norm(flat[~equal], axis=1)
     if norms[0] <= 1e-9 * scale[0]:
         return np.zeros(shape)
-    free = norms > 1e-9 * scale  # the others follow from pairs that are held
+    free = norms > 1e-9 * scale  # the other gradients are combinations of the held ones
     units = rest[free] / norms[free, None]
     weights = simplex_quadratic(units @ units.T, np.zeros(len(units)))
     # In units of the gradients, so that a stationary point is recognized by a short vector.

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from fairpca.summaries.base import Floats
 
-__all__ = ["Balance", "BalanceCertificate", "GroupLosses", "traces_along", "whole_space"]
-
 
 @dataclass(frozen=True, eq=False)
 class Balance:
@@ -51,8 +49,12 @@ class BalanceCertificate(GroupLosses):
 
 def traces_along(matrices: Floats, basis: Floats) -> Floats:
     """Return tr(VᵀM_iV) of every matrix, (n_groups,): losses, or the variances kept."""
-    traces: Floats = np.einsum("gmk,mk->g", matrices @ basis, basis)
-    return traces
+    return np.asarray(np.einsum("gmk,mk->g", matrices @ basis, basis))
+
+
+def worst_loss(H: Floats, basis: Floats) -> float:
+    """Return max_i tr(VᵀH_iV)."""
+    return float(np.max(traces_along(H, basis)))
 
 
 def whole_space(d: int, losses: Floats) -> Balance:

@@ -1,7 +1,7 @@
-"""Published solvers of balanced reconstruction, for comparison: of subspaces and of single vectors.
+"""Published solvers of balanced reconstruction, for comparison, of subspaces and single vectors.
 
-Semidefinite programs, multiplicative weights, Brent's method and Frank–Wolfe. Each answer comes
-with its true duality gap.
+Semidefinite programs, multiplicative weights, Brent's method and Frank–Wolfe for min_V max_i
+c_i − tr(VᵀG_iV). The duality gap of each answer is computed from its weights.
 """
 
 from __future__ import annotations
@@ -16,17 +16,6 @@ from fairpca.solvers.numerics.fantope import nearest_fantope_point
 from fairpca.solvers.numerics.modeling import import_cvxpy, solve_program
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
-
-__all__ = [
-    "brent_vector",
-    "extreme_point",
-    "frank_wolfe_vector",
-    "mean_projection",
-    "multiplicative_weights_subspace",
-    "sdp_subspace",
-    "sdp_vector",
-    "solve_relaxation",
-]
 
 FRANK_WOLFE_STEPS = 100
 FRANK_WOLFE_TOL = 1e-6
@@ -50,7 +39,7 @@ def sdp_subspace(
     losses = problem.offsets[:, None, None] / k * np.eye(grams.shape[1]) - grams
     P, weights, status = solve_relaxation(losses, k)
     basis = leading_eigenpairs(extreme_point(losses, P), k)[1]
-    found = _judged(grams, problem.offsets, weights, 1, basis)
+    found = _with_gap(grams, problem.offsets, weights, 1, basis)
     return problem.result(found, tol, note=f"status {status!r}")
 
 
@@ -74,7 +63,7 @@ def multiplicative_weights_subspace(
     problem = WorstGroupProblem.of(grams, k, loss)
     mean, weights = mean_projection(problem, eta=eta, n_rounds=n_rounds)
     basis = leading_eigenpairs(mean, k)[1]
-    found = _judged(grams, problem.offsets, weights, n_rounds, basis)
+    found = _with_gap(grams, problem.offsets, weights, n_rounds, basis)
     return problem.result(found, tol, note=f"after {n_rounds} rounds")
 
 
@@ -84,8 +73,8 @@ def mean_projection(
     """Return the mean of the projections that answer changing group weights, and the last weights.
 
     `eta` is the step of the logarithms of the weights per unit of loss, by default 20 / k as in
-    published experiments, which went on with the mean: its eigenvalues are in [0, 1], its trace is
-    k and its rank may be larger.
+    published experiments, which used the mean itself: its eigenvalues are in [0, 1], its trace is
+    k, and its rank may be larger.
     """
     eta = 20.0 / problem.k if eta is None else eta
     logs = np.zeros(len(problem.grams))
@@ -99,7 +88,7 @@ def mean_projection(
     return mean, weights
 
 
-def brent_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Balance:
+def brent_vector(grams: Floats, tops: Floats, _leaders: list[Floats]) -> Balance:
     """Two groups: Brent's method on q(μ) = s₁ − s₂ − v(μ)ᵀ(G₁ − G₂)v(μ).
 
     Where q jumps over zero it returns a vector from one side of the jump, which is not optimal.
@@ -108,7 +97,6 @@ def brent_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Balance:
     ----------
     arXiv 2503.21563, Lemma E.1.
     """
-    del leaders
     n_iter = 0
 
     def imbalance(first: float) -> float:
@@ -124,10 +112,10 @@ def brent_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Balance:
         first = 1.0
     else:
         first = float(brentq(imbalance, 0.0, 1.0, xtol=1e-15))
-    return _judged(grams, tops, np.array([first, 1 - first]), n_iter)
+    return _with_gap(grams, tops, np.array([first, 1 - first]), n_iter)
 
 
-def frank_wolfe_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Balance:
+def frank_wolfe_vector(grams: Floats, tops: Floats, _leaders: list[Floats]) -> Balance:
     """Frank–Wolfe on the dual from μ = e₁ with steps 2/(t+2).
 
     It stops when the weights move by less than 1e-6, or after 100 steps.
@@ -136,7 +124,6 @@ def frank_wolfe_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Ba
     ----------
     arXiv 2503.21563, Algorithm 2.
     """
-    del leaders
     weights = np.eye(len(grams))[0]
     step = 0
     for step in range(FRANK_WOLFE_STEPS):
@@ -147,22 +134,21 @@ def frank_wolfe_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Ba
         change, weights = float(np.linalg.norm(moved - weights)), moved
         if change < FRANK_WOLFE_TOL:
             break
-    return _judged(grams, tops, weights, step + 1)
+    return _with_gap(grams, tops, weights, step + 1)
 
 
-def sdp_vector(grams: Floats, tops: Floats, leaders: list[Floats]) -> Balance:
+def sdp_vector(grams: Floats, tops: Floats, _leaders: list[Floats]) -> Balance:
     """Semidefinite relaxation; the vector is the leading eigenvector of its matrix.
 
     References
     ----------
     arXiv 2503.21563, Algorithm 3.
     """
-    del leaders
     P, weights, _ = solve_relaxation(tops[:, None, None] * np.eye(grams.shape[1]) - grams, 1)
-    return _judged(grams, tops, weights, 1, leading_eigenpairs(P, 1)[1])
+    return _with_gap(grams, tops, weights, 1, leading_eigenpairs(P, 1)[1])
 
 
-def _judged(
+def _with_gap(
     grams: Floats, offsets: Floats, weights: Floats, n_iter: int, basis: Floats | None = None
 ) -> Balance:
     """Return a basis, by default the vector v(μ) of the weights, with its loss and their bound."""
@@ -176,8 +162,8 @@ def _judged(
 def solve_relaxation(H: Floats, k: int) -> tuple[Floats, Floats, str]:
     """Minimize max_i ⟨H_i, P⟩ over the Fantope of trace k, for loss matrices (n_groups, m, m).
 
-    Solvers call answers optimal that are not: P is made feasible, and the multipliers of the
-    groups' constraints, returned with it and the solver's status, non-negative with sum 1.
+    Returns P, dual weights of the groups, and the solver's status. Solvers report answers that
+    violate constraints slightly: P is made feasible, and the weights are non-negative with sum 1.
     """
     cp = import_cvxpy()
     m, scale = H.shape[1], float(np.max(np.abs(H))) or 1.0
@@ -185,8 +171,7 @@ def solve_relaxation(H: Floats, k: int) -> tuple[Floats, Floats, str]:
     group_constraints = [cp.trace((H_i / scale) @ P) <= z for H_i in H]
     constraints = [*group_constraints, P >> 0, np.eye(m) - P >> 0, cp.trace(P) == k]
     status = solve_program(cp.Problem(cp.Minimize(z), constraints), P)
-    multipliers = np.array([float(np.squeeze(c.dual_value)) for c in group_constraints])
-    multipliers = np.maximum(multipliers, 0.0)
+    multipliers = np.array([max(float(np.squeeze(c.dual_value)), 0.0) for c in group_constraints])
     total = float(np.sum(multipliers))
     weights = multipliers / total if total > 0 else np.full(len(H), 1.0 / len(H))
     return nearest_fantope_point(np.asarray(P.value), k), weights, status
@@ -208,8 +193,7 @@ def extreme_point(H: Floats, P: Floats, *, tol: float = 1e-7) -> Floats:
         partial = np.flatnonzero((values > 0) & (values < 1))
         r = partial.size
         if r * (r + 1) // 2 <= len(H):
-            rounded: Floats = (vectors * values) @ vectors.T
-            return rounded
+            return np.asarray((vectors * values) @ vectors.T)
         U = vectors[:, partial]
         small = U.T @ H @ U
         Y = _null_direction(np.array([np.eye(r), *(small[1:] - small[0])]))
@@ -225,9 +209,8 @@ def _null_direction(conditions: Floats) -> Floats:
     upper = np.triu_indices(r)
     factor = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
     rows = conditions[:, upper[0], upper[1]] * factor
-    flat = np.linalg.svd(rows, full_matrices=True)[2][-1] / factor
     Y = np.zeros((r, r))
-    Y[upper] = flat
+    Y[upper] = np.linalg.svd(rows, full_matrices=True)[2][-1] / factor
     return Y + np.triu(Y, 1).T
 
 

@@ -16,8 +16,6 @@ from fairpca.solvers.balance.problem import traces_along
 from fairpca.solvers.numerics.eigen import mix
 from fairpca.summaries.base import Floats
 
-__all__ = ["polish", "refine", "simplex_quadratic"]
-
 EPS = float(np.finfo(np.float64).eps)
 MAX_STEPS = 60
 """Descent steps at most."""
@@ -46,7 +44,7 @@ def refine(H: Floats, basis: Floats, multipliers: Floats) -> tuple[Floats, Float
 
 
 def polish(H: Floats, basis: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
-    """Only the last part of `refine`: Newton's method, for a basis near its optimum."""
+    """Apply only the last part of `refine`, Newton's method, to a basis near its optimum."""
     scale = float(np.max(np.abs(H))) or 1.0
     first = _State(basis, multipliers, traces_along(H, basis))
     best = _polished(H, first, scale, forgiving=1.0)
@@ -67,9 +65,9 @@ class _State:
 
 
 def _descend(H: Floats, state: _State, shift: float, scale: float) -> tuple[_State | None, float]:
-    """One step that lowers the worst loss, and the curvature to add next; None at the end."""
+    """Return a state of lower worst loss, or None, and the curvature to add in the next step."""
     model = _Model(H, state)
-    shift = max(shift, model.least_shift(scale))
+    shift = max(shift, 1e-9 * scale - float(np.min(model.curvature, initial=np.inf)))
     for _ in range(12):
         step, multipliers, predicted = model.step(shift)
         basis = model.moved(step)
@@ -84,11 +82,11 @@ def _descend(H: Floats, state: _State, shift: float, scale: float) -> tuple[_Sta
 
 
 def _polished(H: Floats, state: _State, scale: float, *, forgiving: float = 1e-7) -> _State:
-    """Newton's method on the optimality conditions of the groups that bind.
+    """Apply Newton's method to the optimality conditions of the groups that bind.
 
-    Descent needs positive curvature everywhere and so may end linearly; at an optimum it need only
-    be positive where the binding losses stay equal. On its way to a lower worst loss the method may
-    pass through higher ones, by at most `forgiving` relative to the matrices.
+    `refine` adds curvature until it is positive everywhere, which can make convergence linear; an
+    optimum needs positive curvature only where the binding losses stay equal. On the way the worst
+    loss may rise by at most `forgiving` relative to the matrices.
     """
     best = state
     for _ in range(6):
@@ -169,11 +167,6 @@ class _Model:
             return np.asarray(basis / np.linalg.norm(basis))
         return np.asarray(np.linalg.qr(basis)[0])
 
-    def least_shift(self, scale: float) -> float:
-        """How much must be added for the curvature to be positive."""
-        lowest = float(np.min(self.curvature, initial=np.inf))
-        return max(0.0, 1e-9 * scale - lowest) if lowest < 1e-9 * scale else 0.0
-
     def step(self, shift: float) -> tuple[Floats, Floats, float]:
         """Return Δ, the multipliers of its program, and the predicted gain."""
         curvature = self.curvature + shift
@@ -187,10 +180,11 @@ class _Model:
 
 
 def simplex_quadratic(K: Floats, h: Floats) -> Floats:
-    """Maximize hᵀν − ½νᵀKν over the simplex, K positive semi-definite; shape (n,).
+    """Maximize hᵀν − ½νᵀKν over ν in the simplex, shape (n,), for positive semi-definite K.
 
-    By an active set: maximize on a support, drop what would be negative, add what gains most. Every
-    iterate is feasible and gains, so where rounding makes it cycle the last one is still good.
+    The active-set method maximizes on a support, drops what would be negative, and adds what gains
+    most. Every iterate is feasible and improves, so the last one is good even if rounding makes
+    the method cycle.
     """
     n = len(h)
     scale = max(float(np.max(np.abs(K))), float(np.ptp(h)), 1e-300)

@@ -15,14 +15,12 @@ import numpy as np
 from fairpca.solvers.numerics.eigen import mix
 from fairpca.summaries.base import Floats
 
-__all__ = ["Relaxation", "relax"]
-
 T_FIRST, T_LAST, GROWTH = 1e1, 4e9, 25.0
-"""Sharpness of the barrier, relative to the largest entry of H: first, last, ratio."""
+"""Sharpness t, relative to the largest entry of H: first value, last value, ratio of successive."""
 T_START, T_COARSE = 6250.0, 2e5
-"""First sharpness from a good start, and last one of a coarse solution."""
+"""First sharpness where `start` is given, and last one of a coarse solution."""
 MAX_NEWTON = 25
-"""Newton steps at most for each sharpness."""
+"""Most Newton steps for each sharpness."""
 CENTERED = 0.03
 """Newton decrement below which a point counts as on the path."""
 
@@ -50,8 +48,8 @@ def relax(
 ) -> Relaxation:
     """Solve the relaxed min-max problem of loss matrices (n_groups, m, m), for 1 ≤ k < m.
 
-    With `start`, dual weights near the optimum, the soft part of the path is left out; with
-    `coarse` the bound is good to about five digits. With `logarithmic` (Nash social welfare) it
+    With `start`, dual weights near the optimum, the path begins at a larger t; with `coarse` it
+    ends early, and the bound has about five digits. With `logarithmic` (Nash social welfare) it
     maximizes Σ_i log ⟨−H_i, P⟩ for negative semi-definite H_i: the dual is
     max_μ>0 Σ λ_j(Σ μ_iH_i) + Σ log μ_i, without a simplex.
     """
@@ -68,7 +66,8 @@ def relax(
     path = _Path(H, k, weights, t, logarithmic=logarithmic)
     while t <= last and path.follow(t):
         t *= GROWTH
-    path.bound_at_end()
+    # The path's tangent at t = ∞ has an error of order 1/t², where its last point has 1/t.
+    path.at(path.extrapolated(0.0), path.t)
     order = np.argsort(-path.centered.shares, kind="stable")
     return Relaxation(
         path.best / scale if logarithmic else path.best,
@@ -80,33 +79,33 @@ def relax(
 
 
 class _Path:
-    """The path of minimizers for a growing sharpness t, and the best bound met on it."""
+    """The path of minimizers for growing t, and the best bound found on it."""
 
     def __init__(self, H: Floats, k: int, weights: Floats, t: float, *, logarithmic: bool) -> None:
         self.H, self.k, self.weights, self.logarithmic = H, k, weights, logarithmic
         self.best, self.best_bound, self.n_iter = weights, -np.inf, 0
-        self.threshold: float | None = None
+        self.threshold: float | None = None  # eigenvalue at which a share would be one half
         self.drift = np.zeros_like(weights)  # dμ / d(1/t)
         self.t = np.inf
-        self.centered = self._at(weights, t)
+        self.centered = self.at(weights, t)
 
     def follow(self, t: float) -> bool:
-        """Center at t; False when rounding keeps Newton's method from doing so."""
-        weights = self._extrapolated(1 / t)
-        point = self._at(weights, t)
+        """Move to the path's point at t; False when rounding keeps Newton's method from it."""
+        weights = self.extrapolated(1 / t)
+        point = self.at(weights, t)
         for _ in range(MAX_NEWTON):
-            step, decrement = _newton_step(point, weights, t, logarithmic=self.logarithmic)
+            step, decrement = self._newton_step(point, weights, t)
             if not np.isfinite(decrement):
                 return False
             longest = min(1.0, 0.95 / max(float(np.max(-step)), 1e-300))
             trial = self._moved(weights, longest * step)
-            sharper = self._at(trial, t)
-            if sharper.value < point.value:  # too far: the damped step always gains
+            moved = self.at(trial, t)
+            if moved.value < point.value:  # too far: the damped step always gains
                 trial = self._moved(weights, step / (1 + decrement))
-                sharper = self._at(trial, t)
+                moved = self.at(trial, t)
             centered = decrement < CENTERED
-            if sharper.value >= point.value:
-                weights, point = trial, sharper
+            if moved.value >= point.value:
+                weights, point = trial, moved
             elif not centered:
                 return False
             if centered:
@@ -116,11 +115,8 @@ class _Path:
                 return True
         return False
 
-    def bound_at_end(self) -> None:
-        """Follow the path's tangent to t = ∞: an error of order 1/t² instead of 1/t."""
-        self._at(self._extrapolated(0.0), self.t)
-
-    def _extrapolated(self, inverse_t: float) -> Floats:
+    def extrapolated(self, inverse_t: float) -> Floats:
+        """Return the weights on the path's tangent at 1/t."""
         if not np.isfinite(self.t):
             return self.weights
         moved = self.weights + self.drift * (inverse_t - 1 / self.t)
@@ -130,14 +126,54 @@ class _Path:
         moved = np.maximum(weights * (1 + step), 1e-300)
         return moved if self.logarithmic else moved / np.sum(moved)
 
-    def _at(self, weights: Floats, t: float) -> _Smooth:
+    def at(self, weights: Floats, t: float) -> _Smooth:
+        """Evaluate the smoothed dual, and keep the weights if they prove a better bound."""
         self.n_iter += 1
-        guess = self.threshold
-        point = _smooth(self.H, self.k, weights, t, guess, logarithmic=self.logarithmic)
-        self.threshold = point.threshold
-        if point.bound > self.best_bound:
-            self.best, self.best_bound = weights, point.bound
-        return point
+        k = self.k
+        values, vectors = np.linalg.eigh(mix(weights, self.H))
+        kth = float(values[k - 1])
+        level = 0.0 if self.threshold is None else t * (self.threshold - kth)
+        p, q, level = _shares(t * (values - kth), k, level)
+        self.threshold = kth + level / t
+        rotated = vectors.T @ self.H @ vectors
+        diagonals = np.diagonal(rotated, axis1=1, axis2=2)
+        # (p_a − p_b) / (y_a − y_b) in a form without cancellation.
+        products, complements = np.outer(p, p), np.outer(q, q)
+        kernel = products * complements / (products + complements)
+        flat = (rotated * np.sqrt(kernel)).reshape(len(self.H), -1)
+        curvature = flat @ flat.T
+        pull = diagonals @ kernel.diagonal()
+        curvature -= np.outer(pull, pull) / np.sum(kernel.diagonal())
+        logs = float(np.sum(np.log(weights)))
+        value = float(values @ p) - float(np.sum(np.log(p) + np.log(q))) / t
+        bound = float(np.sum(values[:k]))
+        if self.logarithmic:
+            value, bound = value + logs, bound + logs
+        else:
+            value += logs / t
+        if bound > self.best_bound:
+            self.best, self.best_bound = weights, bound
+        return _Smooth(value, vectors, p, diagonals @ p, curvature)
+
+    def _newton_step(self, point: _Smooth, weights: Floats, t: float) -> tuple[Floats, float]:
+        """Return Newton's step relative to the weights, and its decrement (NaN: no step).
+
+        In the relative variable dμ/μ the barrier's Hessian is the identity.
+        """
+        barrier = 1.0 if self.logarithmic else 1.0 / t
+        gradient: Floats = weights * point.gradient + barrier
+        hessian: Floats = t * weights[:, None] * point.curvature * weights
+        hessian = hessian + barrier * np.eye(len(weights))
+        try:
+            right = np.column_stack([gradient, weights])
+            solved = np.linalg.solve(hessian, right).astype(np.float64)
+        except np.linalg.LinAlgError:
+            return np.zeros_like(weights), np.nan
+        step = solved[:, 0]
+        if not self.logarithmic:  # the weights keep their sum
+            step = step - solved[:, 1] * (np.vdot(weights, step) / np.vdot(weights, solved[:, 1]))
+        decrement = float(np.sqrt(max(float(step @ hessian @ step), 0.0) / barrier))
+        return step, decrement
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,38 +181,10 @@ class _Smooth:
     """The smoothed dual at one point of the path."""
 
     value: float  # F_t and the barrier of the weights
-    bound: float  # F_∞
-    vectors: Floats
-    shares: Floats
-    threshold: float  # eigenvalue at which a share would be one half
+    vectors: Floats  # (m, m): eigenvectors of P
+    shares: Floats  # (m,): eigenvalues of P
     gradient: Floats  # ⟨H_i, P⟩
     curvature: Floats  # minus the Hessian of F_t, over t: positive semi-definite
-
-
-def _smooth(
-    H: Floats, k: int, weights: Floats, t: float, guess: float | None, *, logarithmic: bool
-) -> _Smooth:
-    values, vectors = np.linalg.eigh(mix(weights, H))
-    level = t * float(guess - values[k - 1]) if guess is not None else 0.0
-    p, q, level = _shares(t * (values - values[k - 1]), k, level)
-    rotated = vectors.T @ H @ vectors
-    diagonals = np.diagonal(rotated, axis1=1, axis2=2)
-    # (p_a − p_b) / (y_a − y_b) in a form without cancellation.
-    products, complements = np.outer(p, p), np.outer(q, q)
-    kernel = products * complements / (products + complements)
-    flat = (rotated * np.sqrt(kernel)).reshape(len(H), -1)
-    curvature = flat @ flat.T
-    pull = diagonals @ kernel.diagonal()
-    curvature -= np.outer(pull, pull) / np.sum(kernel.diagonal())
-    logs = float(np.sum(np.log(weights)))
-    value = float(values @ p) - float(np.sum(np.log(p) + np.log(q))) / t
-    bound = float(np.sum(values[:k]))
-    if logarithmic:
-        value, bound = value + logs, bound + logs
-    else:
-        value += logs / t
-    threshold = float(values[k - 1]) + level / t
-    return _Smooth(value, bound, vectors, p, threshold, diagonals @ p, curvature)
 
 
 def _shares(y: Floats, k: int, shift: float) -> tuple[Floats, Floats, float]:
@@ -197,25 +205,3 @@ def _shares(y: Floats, k: int, shift: float) -> tuple[Floats, Floats, float]:
         if not low < shift < high:
             shift = (low + high) / 2
     return p, q, shift
-
-
-def _newton_step(
-    point: _Smooth, weights: Floats, t: float, *, logarithmic: bool
-) -> tuple[Floats, float]:
-    """Newton's step relative to the weights, and its decrement.
-
-    In the relative variable dμ/μ the barrier's Hessian is the identity.
-    """
-    barrier = 1.0 if logarithmic else 1.0 / t
-    gradient: Floats = weights * point.gradient + barrier
-    hessian: Floats = t * weights[:, None] * point.curvature * weights
-    hessian = hessian + barrier * np.eye(len(weights))
-    try:
-        solved = np.linalg.solve(hessian, np.column_stack([gradient, weights])).astype(np.float64)
-    except np.linalg.LinAlgError:
-        return np.zeros_like(weights), np.nan
-    step = solved[:, 0]
-    if not logarithmic:  # the weights keep their sum
-        step = step - solved[:, 1] * (np.vdot(weights, step) / np.vdot(weights, solved[:, 1]))
-    decrement = float(np.sqrt(max(float(step @ hessian @ step), 0.0) / barrier))
-    return step, decrement

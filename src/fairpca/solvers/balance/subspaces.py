@@ -2,7 +2,7 @@
 
 The problem min_V max_i c_i − tr(VᵀG_iV) is solved with V restricted to a subspace; the dual weights
 found there give a bound for the whole space, and the leading eigenvectors of Σ_i μ_iG_i that bound
-it are what the subspace lacked. It ends when value and bound agree.
+it are then added to the subspace. It ends when value and bound agree.
 """
 
 from __future__ import annotations
@@ -17,21 +17,19 @@ from fairpca.solvers.numerics.cholesky import cholesky_factor, cholesky_solve
 from fairpca.solvers.numerics.eigen import leading_eigenpairs, mix
 from fairpca.summaries.base import Floats
 
-__all__ = ["DENSE", "InnerSolver", "Subspace", "solve_on_subspaces"]
-
 InnerSolver = Callable[[Floats, int, Floats | None], Balance]
 """Solves one small problem: loss matrices (n_groups, m, m), k, dual weights to start from (None for
 the first subspace of several, whose answer may be coarse)."""
 
 DENSE = 40
-"""Up to this many features the subspace is the whole space from the start."""
+"""Most features for which the subspace is the whole space from the start."""
 AGREED = 1e-12
 """Bounds that agree to this, relative to the matrices, end the growth; one last subspace with the
 eigenvectors just found then squares the remaining error."""
 CONFIRMED = 1e-13
 """Slack of a bound confirmed without an eigen-decomposition, relative to the matrices."""
 MAX_ROUNDS = 60
-"""Times the subspace may grow; two or three suffice."""
+"""Most times that the subspace grows; two or three suffice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +59,7 @@ class Subspace:
         return bool(self.basis.shape[0] == self.basis.shape[1])
 
     def loss_matrices(self, k: int) -> Floats:
-        """H_i = c_i/k I − BᵀG_iB, shape (n_groups, m, m)."""
+        """Return H_i = c_i/k I − BᵀG_iB, shape (n_groups, m, m)."""
         small = self.basis.T @ self._products()
         losses = -(small + small.transpose(0, 2, 1)) / 2
         m = losses.shape[1]
@@ -82,9 +80,8 @@ class Subspace:
         )
 
     def scale(self, weights: Floats) -> float:
-        """Size of the matrices mixed by the weights."""
-        sizes = np.abs(self.offsets) + np.trace(self.grams, axis1=1, axis2=2)
-        return float(weights @ sizes)
+        """Return the size of the matrices mixed by the weights."""
+        return float(weights @ (np.abs(self.offsets) + np.trace(self.grams, axis1=1, axis2=2)))
 
     def _products(self) -> Floats:
         return self.grams @ self.basis if self.products is None else self.products
@@ -93,9 +90,9 @@ class Subspace:
 def solve_on_subspaces(space: Subspace, k: int, inner: InnerSolver) -> tuple[Balance, Subspace]:
     """Minimize max_i c_i − tr(VᵀG_iV) over bases of k columns of the whole space.
 
-    `space` is the problem and where to begin, with at least k columns; `inner` solves the small
-    problems. The answer's value and bound hold for the whole space. The subspace returned is the
-    last one: it holds the answer and the leading eigenvectors that bound it.
+    `space` is the problem and its first subspace, of at least k columns; `inner` solves the small
+    problems. Value and bound hold for the whole space. Also returns the last subspace: it contains
+    the answer and the leading eigenvectors that bound it.
     """
     weights: Floats | None = None
     evaluations = 0
@@ -150,7 +147,7 @@ def _confirm(space: Subspace, small: Balance, H: Floats) -> tuple[float, Floats]
 
 
 def _beyond(basis: Floats, vectors: Floats) -> Floats:
-    """Return an orthonormal basis of what `vectors` add to the span of `basis`."""
+    """Return orthonormal columns that extend `basis` to a basis of `vectors` too."""
     fresh = vectors
     for _ in range(2):  # twice is enough
         fresh = fresh - basis @ (basis.T @ fresh)

@@ -14,31 +14,30 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from fairpca.solvers.balance.problem import Balance, traces_along
+from fairpca.solvers.balance.problem import Balance, traces_along, worst_loss
 from fairpca.solvers.balance.subspaces import Subspace, solve_on_subspaces
 from fairpca.summaries.base import Floats
 
-__all__ = ["balance_two", "solve_two"]
-
 EPS = float(np.finfo(np.float64).eps)
 MAX_EVALUATIONS = 200
-"""Eigen-decompositions at most; about ten suffice."""
+"""Most eigen-decompositions of one search; about ten suffice."""
 FIRST_TOL = 1e-4
-"""Imbalance that is good enough on the first of several subspaces."""
+"""Imbalance, relative to the smaller matrix, that is accepted on the first of several subspaces."""
 
 
 def balance_two(H: Floats, k: int, start: Floats | None = None, *, tol: float = 0.0) -> Balance:
     """Minimize the larger of two groups' losses over bases of k columns, 1 ≤ k ≤ m.
 
-    The relative accuracy of a loss is that of its matrix, H of shape (2, m, m): a minimizer whose
-    loss is exactly zero should be a coordinate axis with an exactly zero row. The answer does not
-    depend on `start`, dual weights to begin with; the time does. `tol` is the imbalance of the
-    losses, relative to the smaller matrix, that is good enough: by default that of rounding, and
-    the gap is at rounding level, for strong duality holds for two groups.
+    H holds the loss matrices, shape (2, m, m); a loss is as accurate, relative to its size, as its
+    matrix. Where a minimizer's loss is exactly zero, choose coordinates in which it is an axis and
+    its row of the matrix is exactly zero. `start`, dual weights to begin with, changes the time but
+    not the answer. The search ends when the losses differ by `tol` relative to the smaller matrix;
+    by default they differ by rounding only, and so does the duality gap: strong duality holds for
+    two groups.
 
     Examples
     --------
-    Two groups that each need the other's axis: the diagonal serves both alike.
+    Each group loses nothing on another axis: on the diagonal both lose the same.
 
     >>> import numpy as np
     >>> from fairpca.solvers.balance.two_groups import balance_two
@@ -46,8 +45,8 @@ def balance_two(H: Floats, k: int, start: Floats | None = None, *, tol: float = 
     >>> round(answer.value, 12), round(answer.bound, 12)
     (0.5, 0.5)
     """
-    # The scales only re-parametrize the dual segment: groups whose losses differ by many orders of
-    # magnitude keep their relative accuracy, and x, which may be tiny, keeps its digits.
+    # The scales only re-parametrize the dual segment: losses that differ by many orders of
+    # magnitude keep their relative accuracy, and so does x, which may be tiny.
     scales = np.max(np.abs(H), axis=(1, 2))
     order = np.argsort(-scales)
     scales = np.where(scales > 0, scales, 1.0)[order]
@@ -86,7 +85,7 @@ class _Point:
 
 @dataclass
 class _Pencil:
-    """The matrices C(x), their eigenvectors, and a count of the eigen-decompositions."""
+    """The matrices C(x), their eigenvectors, and the number of eigen-decompositions so far."""
 
     H: Floats
     scales: tuple[float, float]
@@ -117,7 +116,7 @@ class _Pencil:
         return _Point(x, low, (first, second), slope, bound / self.total_weight(x))
 
     def noise(self, point: _Point) -> float:
-        """Return the imbalance at a point that counts as none."""
+        """Return the largest imbalance at a point that counts as zero."""
         rounding = 4 * EPS * (self.k * min(self.scales) + sum(map(abs, point.losses)))
         return max(rounding, self.tol * min(self.scales))
 
@@ -125,15 +124,14 @@ class _Pencil:
         x, total = point.x, self.total_weight(point.x)
         weights = np.empty(2)
         weights[order] = (1 - x) / self.scales[0] / total, x / self.scales[1] / total
-        value = float(np.max(traces_along(self.H, basis)))
-        return Balance(basis, weights, value, point.bound, self.n_iter)
+        return Balance(basis, weights, worst_loss(self.H, basis), point.bound, self.n_iter)
 
 
 def _narrow(pencil: _Pencil, x: float) -> tuple[_Point, _Point]:
-    """Close in on the balance from a first guess x in [0, 1].
+    """Bracket the zero of q from a first guess x in [0, 1].
 
-    Returns the two sides of the bracket, or one point twice: where q is zero, or the end of the
-    segment beyond which it would be.
+    Returns both ends of the bracket; or one point twice, where q is zero there or its zero lies
+    beyond that end of [0, 1].
     """
     ends: dict[int, _Point] = {}  # -1: q ≤ 0, to the left; +1: q ≥ 0, to the right
     repeats, width = 0, 1.0
@@ -142,8 +140,8 @@ def _narrow(pencil: _Pencil, x: float) -> tuple[_Point, _Point]:
         side = 1 if point.imbalance > 0 else -1
         if abs(point.imbalance) <= pencil.noise(point) or x == (0.0 if side > 0 else 1.0):
             return point, point
-        repeats = repeats + 1 if side in ends and -side not in ends else repeats
-        run = side if ends.get(side) is not None else 0
+        repeats += side in ends and -side not in ends
+        run = side if side in ends else 0
         ends[side] = point
         if len(ends) < 2:
             x = _one_sided(point, side, repeats)
@@ -160,7 +158,7 @@ def _narrow(pencil: _Pencil, x: float) -> tuple[_Point, _Point]:
 
 
 def _one_sided(point: _Point, side: int, repeats: int) -> float:
-    """Newton's step, longer after many on one side; the end of the segment when past it."""
+    """Return x after a Newton step, doubled for each repeat beyond three, or the end it passes."""
     end = 0.0 if side > 0 else 1.0
     if point.slope <= 0:
         return end
@@ -170,7 +168,7 @@ def _one_sided(point: _Point, side: int, repeats: int) -> float:
 
 
 def _two_sided(pencil: _Pencil, lower: _Point, upper: _Point, step: int, run: int) -> float:
-    """Newton's step from the better end, or the crossing the two ends predict, in turn."""
+    """Alternate between Newton's step from the better end and the predicted crossing."""
     nearest = min(lower, upper, key=lambda point: abs(point.imbalance))
     if step % 2 == 0 and nearest.slope > 0:
         x = nearest.x - nearest.imbalance / nearest.slope
@@ -192,7 +190,7 @@ def _meeting_point(pencil: _Pencil, lower: _Point, upper: _Point) -> float:
 
 
 def _model_gap(pencil: _Pencil, lower: _Point, upper: _Point) -> float:
-    """How much better than the best bound the dual can be, by its two tangents, beyond rounding."""
+    """Return how far the meeting point of the dual's two tangents lies above its best value."""
     x = _meeting_point(pencil, lower, upper)
     if not lower.x <= x <= upper.x:
         return np.inf
@@ -202,9 +200,9 @@ def _model_gap(pencil: _Pencil, lower: _Point, upper: _Point) -> float:
 
 
 def _middle(low: float, high: float) -> float:
-    """Bisect; by factors where the bracket spans orders of magnitude."""
-    if high > 1e3 * low:
-        return float(np.sqrt(max(low, 1e-6 * high) * high)) if high < 1e-3 else (low + high) / 2
+    """Return the middle of a bracket; the geometric one if it is near 0 and spans magnitudes."""
+    if 1e3 * low < high < 1e-3:
+        return float(np.sqrt(max(low, 1e-6 * high) * high))
     return (low + high) / 2
 
 

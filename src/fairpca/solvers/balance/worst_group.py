@@ -1,4 +1,4 @@
-"""The subspace whose worst-described group is described best (fair PCA of Samadi et al.).
+"""The subspace with the smallest loss of its worst group (fair PCA of Samadi et al.).
 
 min over bases V of k columns of max_i c_i − tr(VᵀG_iV), with group Gram matrices G_i and c_i chosen
 by the loss; exact for two groups, with a certificate for any number.
@@ -13,18 +13,12 @@ import numpy as np
 
 from fairpca.solvers.balance.many_groups import solve_many
 from fairpca.solvers.balance.nash import nash_basis
-from fairpca.solvers.balance.problem import (
-    Balance,
-    BalanceCertificate,
-    whole_space,
-)
+from fairpca.solvers.balance.problem import Balance, BalanceCertificate, whole_space
 from fairpca.solvers.balance.subspaces import DENSE, Subspace
 from fairpca.solvers.balance.two_groups import solve_two
 from fairpca.solvers.numerics.eigen import leading_eigenpairs, mix, small_problem_threads
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
-
-__all__ = ["WorstGroupLoss", "WorstGroupProblem", "worst_group_subspace"]
 
 WorstGroupLoss = Literal["marginal", "reconstruction", "variance", "nash"]
 """What is balanced: see `worst_group_subspace`."""
@@ -40,27 +34,15 @@ def worst_group_subspace(
 ) -> SolverResult[BalanceCertificate]:
     """Find the subspace of k dimensions with the smallest worst-group loss.
 
-    Parameters
-    ----------
-    grams : ndarray of shape (n_groups, d, d)
-        Second moments of the groups, A_iᵀA_i divided by the group's size (or not, if groups should
-        count by size).
-    loss : {"marginal", "reconstruction", "variance", "nash"}
-        - ``"marginal"``: Σ_{j≤k} σ_j² − tr(VᵀG_iV), the excess over the group's own best.
-        - ``"reconstruction"``: tr G_i − tr(VᵀG_iV), what is lost of the group.
-        - ``"variance"``: −tr(VᵀG_iV), so the smallest group variance kept is largest.
-        - ``"nash"``: maximize the product of the groups' kept variances (Nash social welfare).
-    tol : float
-        The answer counts as certified when its duality gap is at most `tol` times the largest
-        Σ_{j≤k} σ_j² (for "nash", `tol` itself: its objective is a sum of logarithms).
-    plain : ndarray of shape (d, k), optional
-        A basis that the answer may not be worse than; by default the leading eigenvectors of ΣG_i.
-
-    Returns
-    -------
-    SolverResult
-        Components ordered by the variance of the mixture Σ μ_iG_i; `objective` is the largest loss
-        (for "nash" minus the sum of logarithms).
+    `grams` holds A_iᵀA_i, shape (n_groups, d, d), divided by the groups' sizes unless groups should
+    count by size. The losses are Σ_{j≤k} σ_j² − tr(VᵀG_iV), the excess over the group's own best
+    ("marginal"); tr G_i − tr(VᵀG_iV), what is lost of the group ("reconstruction"); −tr(VᵀG_iV),
+    so that the smallest variance kept is largest ("variance"); and for "nash" the product of the
+    variances kept is maximized (Nash social welfare). The answer is never worse than the basis
+    `plain`, (d, k), by default the leading eigenvectors of ΣG_i. It is certified when its duality
+    gap is at most `tol` times the largest Σ_{j≤k} σ_j² (for "nash" `tol` itself: its objective is a
+    sum of logarithms). Components descend by the variance of Σ μ_iG_i; `objective` is the largest
+    loss (for "nash" minus the sum of logarithms).
 
     References
     ----------
@@ -96,7 +78,7 @@ class WorstGroupProblem:
 
     @classmethod
     def of(cls, grams: Floats, k: int, loss: WorstGroupLoss) -> WorstGroupProblem:
-        """Decompose the Gram matrices; a ValueError says that there is no such loss."""
+        """Decompose the Gram matrices; an unknown loss is a ValueError."""
         if loss not in get_args(WorstGroupLoss):
             raise ValueError(f"loss must be one of {get_args(WorstGroupLoss)}, got {loss!r}.")
         d = grams.shape[1]
@@ -108,8 +90,9 @@ class WorstGroupProblem:
 
     def losses(self, basis: Floats) -> Floats:
         """c_i − tr(VᵀG_iV) of every group, shape (n_groups,)."""
-        losses: Floats = self.offsets - np.einsum("gdk,dk->g", self.grams @ basis, basis)
-        return losses  # summed in the order of the published tables' records
+        # Not `traces_along`: the letters decide einsum's order of summation, and the records of
+        # published tables were computed in this one.
+        return np.asarray(self.offsets - np.einsum("gdk,dk->g", self.grams @ basis, basis))
 
     def solved(self, plain: Floats) -> Balance:
         """Return the answer for k < d, no worse than the basis `plain`."""
@@ -130,8 +113,13 @@ class WorstGroupProblem:
     def result(
         self, found: Balance, tol: float, *, unit: float = 1.0, note: str = ""
     ) -> SolverResult[BalanceCertificate]:
-        """Judge a basis by its gap; results are for Gram matrices `unit` times as large."""
-        basis = self._sorted(found)
+        """Return the result for Gram matrices `unit` times as large, certified by its gap.
+
+        Its components descend by the variance of the weighted mixture.
+        """
+        mixture = mix(found.weights / np.sum(found.weights), self.grams)
+        _, rotation = np.linalg.eigh(found.basis.T @ mixture @ found.basis)
+        basis = np.linalg.qr(found.basis @ rotation[:, ::-1])[0]
         objective, gap, size = found.value * unit, found.gap * unit, 1.0
         if self.loss == "nash":  # a sum of logarithms
             objective = found.value - len(self.grams) * float(np.log(unit))
@@ -152,9 +140,3 @@ class WorstGroupProblem:
                 self.losses(basis) * unit, found.weights, np.array(gap), np.array(certified)
             ),
         )
-
-    def _sorted(self, found: Balance) -> Floats:
-        """Turn the basis so that columns descend by variance of the weighted mixture."""
-        mixture = mix(found.weights / np.sum(found.weights), self.grams)
-        _, rotation = np.linalg.eigh(found.basis.T @ mixture @ found.basis)
-        return np.asarray(np.linalg.qr(found.basis @ rotation[:, ::-1])[0])

@@ -1,6 +1,6 @@
-"""Linear classifiers: classifiers that try to tell groups apart, and what they are asked to tell.
+"""Linear classifiers of the groups, and the labels they are fitted to.
 
-All groups of a comparison weigh equally, whatever their sizes, so that chance is 1/L of L groups.
+All groups have the same total weight, whatever their sizes, so that chance is 1/L for L groups.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ from sklearn.linear_model import LogisticRegression
 
 from fairpca.summaries.base import Floats
 
-__all__ = ["Concept", "balanced_accuracy", "fit_quietly", "logistic_classifier"]
-
 _NEWTON_UP_TO = 300
 """Coefficients up to which Newton's method is used: its time grows as their cube."""
 
 
 @dataclass(frozen=True, eq=False)
 class Concept:
-    """Groups to be told apart, on the rows that have a label."""
+    """Labels that a classifier is fitted to, on the rows that have one."""
 
     name: str
-    rows: NDArray[np.intp]  # (n,): the rows, of those of X
+    rows: NDArray[np.intp]  # (n,): numbers of these rows in X
     codes: NDArray[np.intp]  # (n,): each row's group, 0 … L − 1; each has a row
     shares: Floats  # (n,): the rows' weights, 1/L in all for each group
 
@@ -35,7 +33,7 @@ class Concept:
     def of(
         cls, name: str, rows: NDArray[np.intp], codes: NDArray[np.intp], weights: Floats | None
     ) -> Concept:
-        """Weigh groups equally, and rows within them as `weights` say."""
+        """Give groups equal total weights, and rows within them weights in proportion."""
         present, codes = np.unique(codes, return_inverse=True)
         w = np.ones(len(codes)) if weights is None else weights
         totals = np.bincount(codes, w)
@@ -71,13 +69,13 @@ def logistic_classifier(n_features: int, n_groups: int, penalty: float) -> Logis
     )
 
 
-def balanced_accuracy(concept: Concept, predicted: NDArray[Any]) -> float:
+def balanced_accuracy(concept: Concept, predicted: NDArray[np.intp]) -> float:
     """Return the mean recall over the groups, rows weighed within them."""
     return float(concept.shares @ (predicted == concept.codes))
 
 
 def fit_quietly(classifier: Any, features: Floats, concept: Concept, scale: float = 1.0) -> Any:
-    """Fit a classifier to a concept, without a warning where it runs out of steps."""
+    """Fit a classifier to a concept without a warning where its iterations do not converge."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return classifier.fit(features, concept.codes, sample_weight=scale * concept.shares)

@@ -1,4 +1,4 @@
-"""Iterative nullspace projection (INLP): remove what a linear classifier reads, train it again.
+"""Iterative nullspace projection (INLP): remove what a linear classifier uses, train it again.
 
 Each step trains a linear classifier of the groups on the rows projected so far, and adds the row
 space of its coefficients to the removed subspace (Ravfogel et al. 2020, Algorithm 1). The
@@ -19,18 +19,15 @@ from fairpca.solvers.numerics.graded import graded_basis
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["NullspaceCertificate", "nullspace_projection"]
-
 _ROUNDING = 1e-14
-"""A share of the numbers subtracted in a column that is rounding error of a projection."""
-
+"""Rounding error of a projection, relative to the numbers subtracted in a column."""
 _RANK = 1e-6
-"""Coefficients below this share of a classifier's largest are its tolerance."""
+"""Error of a classifier's coefficients from its stopping rule, relative to the largest."""
 
 
 @dataclass(frozen=True, eq=False)
 class NullspaceCertificate:
-    """What linear classifiers read before each removal and after the last."""
+    """How well linear classifiers predict the groups before each removal and after the last."""
 
     history: Floats  # balanced accuracies, (n_removals + 1, n_concepts)
 
@@ -45,22 +42,22 @@ def nullspace_projection(
     tol: float,
     weight: float = 1.0,
 ) -> SolverResult[NullspaceCertificate]:
-    """Return the directions that classifiers of the groups use, one after another.
+    """Return orthonormal rows spanning the directions that successive classifiers use.
 
-    `concepts` are what the classifiers tell apart; those above chance by more than `tol` are
-    removed together, in at most `n_iterations` steps. `make_classifier` returns an unfitted
-    classifier for a concept; fitted, it has ``coef_``. X holds centered rows, shape (n, d); its
-    columns are divided by `spread` for the classifiers, whose sample weights sum to `weight`. The
-    objective is the largest excess over chance of the last classifiers, on the rows they were
-    trained on; `n_iter` counts removals.
+    In each of at most `n_iterations` steps, one classifier per concept is fitted, and the
+    directions of those above chance by more than `tol` are removed together. `make_classifier`
+    returns an unfitted classifier for a concept; fitted, it has ``coef_``. X holds centered rows,
+    shape (n, d); its columns are divided by `spread` for the classifiers, whose sample weights sum
+    to `weight`. The objective is the largest excess over chance of the last classifiers, on the
+    rows they were trained on; `n_iter` counts removals.
     """
-    scale = np.where(spread > 0, spread, np.inf)  # constant columns have nothing to be read
+    scale = np.where(spread > 0, spread, np.inf)  # classifiers see zeros in constant columns
     removed = np.zeros((0, X.shape[1]))
     history: list[list[float]] = []
     while True:
         scores_removed = X @ removed.T
         left = X - scores_removed @ removed
-        # A column of which rounding is left could still be read, for classifiers scale it up.
+        # A column of rounding errors is set to 0: divided by its spread it could predict groups.
         taken = np.sqrt(np.mean(scores_removed**2, axis=0)) @ np.abs(removed)
         left[:, np.sqrt(np.mean(left**2, axis=0)) <= _ROUNDING * (spread + taken)] = 0.0
         features = left / scale
@@ -78,14 +75,14 @@ def nullspace_projection(
             break
         coefficients = np.concatenate(found)
         largest = np.linalg.norm(coefficients, axis=1).max()
-        doubt = _RANK * largest / scale  # in units of the features, whatever those of the columns
+        doubt = _RANK * largest / scale  # the same for each feature, in units of the columns
         wider = graded_basis((coefficients / scale).T, doubt, removed.T).T
         if len(history) > n_iterations or len(wider) == len(removed):
             converged = False
             steps = f"{len(history) - 1} step{'' if len(history) == 2 else 's'}"
             reason = (
-                f"after {steps} a linear classifier still reads a group with a balanced accuracy "
-                f"{excess:.3f} above chance"
+                f"after {steps} a linear classifier still predicts a group with a balanced "
+                f"accuracy {excess:.3f} above chance"
             )
             break
         removed = wider

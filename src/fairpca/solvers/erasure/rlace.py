@@ -1,4 +1,4 @@
-"""Relaxed linear adversarial concept erasure (RLACE): remove what harms a linear classifier most.
+"""Relaxed linear adversarial concept erasure (RLACE): the removal that harms classifiers most.
 
 max over projections R of rank m of g(R) = min over θ of λ/2 ‖θ‖² plus the logistic loss of telling
 the groups apart by (I − R)x. The projections are relaxed to the Fantope {R : 0 ⪯ R ⪯ I, tr R = m}
@@ -32,8 +32,6 @@ from fairpca.solvers.numerics.quasi_newton import minimize_on_stiefel
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["AdversarialCertificate", "adversarial_erasure"]
-
 _FIRST_PENALTY, _PENALTY_FACTOR = 1.0, 0.1
 """Penalty λ at which the relaxed game is solved, and the ratio of each penalty to the one before;
 larger ratios take more stages."""
@@ -45,7 +43,7 @@ _PROVED = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class AdversarialCertificate:
-    """How much better the subspace could be at most, and how the classifiers fared."""
+    """How much better the subspace could be at most, and how accurate the classifiers were."""
 
     optimality_gap: float  # loss of guessing − g(UᵀU): no subspace could add more
     relaxation_gap: float  # g at the end of the ascent over the Fantope less g at its rounding
@@ -55,7 +53,7 @@ class AdversarialCertificate:
 
 @dataclass(eq=False)
 class _Game:
-    """The game, its evaluations so far, and the classifiers; each fit starts at the last one."""
+    """The game, its evaluations so far, and classifiers, each fitted from its last solution."""
 
     X: Floats
     concepts: Sequence[Concept]
@@ -70,7 +68,7 @@ class _Game:
 
     @property
     def guessing(self) -> float:
-        """Loss of guessing all groups alike, which g cannot exceed."""
+        """Loss of equal probabilities for all groups, which g cannot exceed."""
         return float(sum(np.log(c.n_groups) for c in self.concepts))
 
     def with_penalty(self, penalty: float) -> None:
@@ -111,8 +109,7 @@ class _Game:
     def _features(self, shares: Floats, vectors: Floats) -> Floats:
         lost = 1.0 - np.sqrt(np.clip(1.0 - shares, 0.0, 1.0))
         basis = vectors[:, lost > 0]
-        features: Floats = self.X - ((self.X @ basis) * lost[lost > 0]) @ basis.T
-        return features
+        return np.asarray(self.X - ((self.X @ basis) * lost[lost > 0]) @ basis.T)
 
 
 def adversarial_erasure(
@@ -126,11 +123,11 @@ def adversarial_erasure(
     max_iter: int,
     tol: float,
 ) -> SolverResult[AdversarialCertificate]:
-    """Return the subspace of given dimension whose removal leaves linear classifiers the least.
+    """Return the subspace of given dimension whose removal raises the classifiers' loss most.
 
     X holds centered rows, (n, d); the losses of the concepts add up. `differences` holds
-    orthonormal rows spanning the groups' mean differences: `rank` None or more than their number is
-    their number, for any further direction is worth nothing. `penalty` is λ, where X is divided by
+    orthonormal rows spanning the groups' mean differences; `rank` is at most their number, and so
+    is None, for more directions cannot raise the loss. `penalty` is λ, where X is divided by
     `scale`, the root of the mean variance of a column. Each penalty takes at most `max_iter` steps,
     and the last stage ends at a gradient norm of `tol`. The objective is g(UᵀU).
     """
@@ -155,7 +152,7 @@ def adversarial_erasure(
 
 
 def _ascend(game: _Game, m: int, max_iter: int, tol: float) -> tuple[Floats, float]:
-    """Ascend over the Fantope by longer and longer steps; return the rounding and what it loses."""
+    """Ascend over the Fantope by growing steps; return the rounded answer and its loss of g."""
     d = game.X.shape[1]
     R, step, before = np.eye(d) * (m / d), 1.0, -np.inf
     for _ in range(max_iter):

@@ -24,24 +24,16 @@ from fairpca.solvers.numerics.modeling import import_cvxpy, solve_program
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "MatchingCertificate",
-    "matching_components",
-    "solve_by_modeling",
-    "solve_by_splitting",
-]
-
 RELAXATION = 1.6
 """Over-relaxation of the splitting, in (0, 2)."""
 CHECK_EVERY = 10
 """Iterations between two computations of the duality gap."""
 BALANCE_UNTIL = 1000
-"""Iteration up to which the step follows the residuals; convergence needs a step that then
-stays."""
+"""Last iteration at which the step may be adapted; convergence needs a constant step after it."""
 COPY = 10.0
-"""Weight of the copy Z, relative to that of the A: what converges fastest on the data at hand."""
+"""Weight of the copy Z relative to that of the A, chosen for the fewest iterations on test data."""
 LARGEST_RATIO = 2.0
-"""Ratio of the two residuals above which the step is changed."""
+"""Ratio of primal and dual residual, either way, above which the step is adapted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +104,7 @@ def solve_by_modeling(program: MatchingProgram) -> ProgramResult:
     """Solve the program with cvxpy, for reference on small data.
 
     Every ‖A^{1/2}P‖₂² ≤ t is written as [[tI, P A^{1/2}], [A^{1/2}P, I]] ⪰ 0 (Olfat & Aswani 2019;
-    Lee et al. 2022, Eq. (14)). What comes back is made feasible, and judged by the duality gap of
-    its own multipliers.
+    Lee et al. 2022, Eq. (14)). The solver's P is made feasible, and its multipliers give the bound.
     """
     cp = import_cvxpy()
     p, scale = len(program.objective), program.scale
@@ -168,9 +159,9 @@ class _Splitting:
         self.residuals = (0.0, 0.0)
 
     def step(self, *, measure: bool) -> None:
-        """Project onto the Fantope, shrink the largest singular values, move the multipliers.
+        """Project onto the Fantope, shrink the largest singular values, update the multipliers.
 
-        The residuals are kept where asked for: they take as many products as the step itself.
+        The residuals are only computed with `measure`: they take as many products as the step.
         """
         problem = self.problem
         pull = problem.objective / self.rho + self.weight * (self.Z - self.UZ)
@@ -202,7 +193,7 @@ class _Splitting:
         self.residuals = (np.sqrt(primal * self.isotropy), float(np.linalg.norm(change)))
 
     def gap(self) -> float:
-        """Return bound − value of the best found, having looked at the present iterate."""
+        """Evaluate the present iterate, and return best bound − best value so far."""
         problem = self.problem
         P = problem.made_feasible(self.P, self.fair)
         value = problem.value(P, self.roots, self.joint)
@@ -218,7 +209,7 @@ class _Splitting:
         return self.bound - self.value
 
     def balance(self) -> None:
-        """Change the step where one residual is much larger than the other."""
+        """Adapt the step where one residual is much larger than the other."""
         primal, dual = self.residuals
         ratio = primal / max(dual, 1e-300)
         if 1 / LARGEST_RATIO <= ratio <= LARGEST_RATIO:
@@ -233,7 +224,7 @@ class _Splitting:
 def _excess(
     moved: Sequence[Floats], joint: Sequence[Sequence[int]], weight: float
 ) -> tuple[list[Floats], list[float]]:
-    """Return what the proximal step of weight · max‖·‖₂² takes from each matrix.
+    """Return what the proximal step of weight · max‖·‖₂² subtracts from each matrix.
 
     Singular values above a level c are cut to c, with 2 · weight · c = Σ (σ − c)₊ over the matrices
     that share a norm.
@@ -261,5 +252,4 @@ def _half_space_multipliers(V: Floats, means: Floats, limit: float) -> Floats:
     products = (means @ means.T) ** 2
     size = float(np.max(np.diag(products)))
     root = np.linalg.cholesky(products + 1e-10 * size * np.eye(len(means)))
-    solved: Floats = scipy.optimize.nnls(root.T, np.linalg.solve(root, excess))[0]
-    return solved
+    return np.asarray(scipy.optimize.nnls(root.T, np.linalg.solve(root, excess))[0])

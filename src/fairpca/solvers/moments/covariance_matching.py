@@ -15,16 +15,13 @@ from fairpca.solvers.numerics.graded import rank_floor
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.contrasts import Contrast
 
-__all__ = ["covariance_differences", "most_differing_subspace"]
-
 
 def covariance_differences(
     summary: GroupSummary, contrasts: Sequence[Contrast], *, ddof: int
 ) -> tuple[Floats, Floats]:
-    """Return Q = Σ₁ − Σ₀ of every contrast, about the groups' own means, and their sizes.
+    """Return Q = Σ₁ − Σ₀ of every contrast, about the groups' own means, and the larger trace.
 
-    A size is the larger trace of the two. Shapes (n_contrasts, n_features, n_features) and
-    (n_contrasts,).
+    Shapes (n_contrasts, n_features, n_features) and (n_contrasts,).
     """
     differences, sizes = [], []
     for contrast in contrasts:
@@ -40,12 +37,12 @@ def covariance_differences(
 def most_differing_subspace(
     summary: GroupSummary, contrasts: Sequence[Contrast], n_kept: int, n_directions: int
 ) -> Floats:
-    """Return orthonormal rows spanning all but the `n_kept` of `n_directions` that differ least.
+    """Return orthonormal rows spanning what is removed to keep `n_kept` of `n_directions`.
 
-    A direction v differs by (Σ ‖Qv‖²)^{1/2}: with one contrast these are the eigenvalues'
-    magnitudes. Among directions that do not differ at all, those of most variance are kept. The
-    mean differences come first. `n_directions` is n_features, or more where the summary's
-    coordinates leave out directions in which the data do not vary.
+    Kept are the directions v with the smallest (Σ ‖Qv‖²)^{1/2} over the contrasts, for one contrast
+    the eigenvalues' magnitudes; where it is 0, those of most variance. The mean differences come
+    first in the answer. `n_directions` is n_features, or more where the summary's coordinates leave
+    out directions without variance.
     """
     means = unfair_subspace(summary, contrasts)
     n_removed = n_directions - len(means) - n_kept
@@ -58,7 +55,7 @@ def most_differing_subspace(
     floor = rank_floor(summary.n_features) * float(np.max(sizes))
     real = min(int(np.count_nonzero(values > floor)), n_removed)
     removed = basis @ right[:real].T
-    if n_removed > real:  # nothing tells the others apart: least variance first
+    if n_removed > real:  # groups do not differ along the others: least variance first
         rest = basis @ right[real:].T
         variances = rest.T @ summary.covariance().matmat(rest)
         removed = np.hstack([removed, rest @ np.linalg.eigh(variances)[1][:, : n_removed - real]])

@@ -1,4 +1,4 @@
-"""Fair kernel PCA: the most variance in feature space where group means agree (Kleindessner 2023).
+"""Fair kernel PCA: the most variance in feature space with equal group means (Kleindessner 2023).
 
 The authors solve the generalized eigenproblem (RᵀKKR, RᵀKR), R a basis of the null space of eᵀK for
 the signed weights e of a contrast: n³ for R alone. In feature space the constraint removes one
@@ -22,10 +22,8 @@ from fairpca.summaries.base import Floats, GroupSummary, Mask
 from fairpca.summaries.contrasts import Contrast
 from fairpca.summaries.coordinates import DENSE_UP_TO
 
-__all__ = ["KernelComponents", "kernel_components", "landmark_components", "landmark_features"]
-
 _ROUNDING = 64 * np.finfo(np.float64).eps
-"""Of a squared mean difference, as a share of the squares that it is a difference of."""
+"""Rounding error of a squared mean difference, relative to the squares that are subtracted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +41,7 @@ class KernelComponents:
 
 
 class _DeflatedKernel:
-    """D K' D, D² the rows' shares of the weight: its eigenvalues are variances in feature space."""
+    """D K' D with D² the rows' shares of the weight: its eigenvalues are variances."""
 
     def __init__(
         self, K: Floats, shares: Floats, E: Floats, *, center: bool, features: Floats | None
@@ -65,25 +63,18 @@ class _DeflatedKernel:
         self.B, self.signs = images @ self.root, np.sign(values[real])
 
     def _centered(self, V: Floats) -> Floats:
-        """Return the product of the centered kernel, less what was removed so far, with V."""
-        if not self.center:
-            product: Floats = self.K @ V
-            return product - self._removed(V)
-        inner = V - np.outer(self.shares, V.sum(axis=0))
-        product = self.K @ inner
-        product -= self.shares @ product
-        return product - self._removed(V)
-
-    def _removed(self, V: Floats) -> Floats:
-        """Return the product with K e (eᵀK e)⁻¹ eᵀK, negative where the kernel is indefinite."""
-        removed: Floats = (self.B * self.signs) @ (self.B.T @ V)
-        return removed
+        """Return K' V with K centered; a direction of an indefinite kernel may have sign −1."""
+        inner = V - np.outer(self.shares, V.sum(axis=0)) if self.center else V
+        product: Floats = self.K @ inner
+        if self.center:
+            product -= self.shares @ product
+        return product - (self.B * self.signs) @ (self.B.T @ V)
 
     def violation(self, coefficients: Floats) -> float:
-        """Return how far means differ in Σ_i k(x, x_i) coefficients_i, as a share of its spread."""
+        """Return the groups' mean difference in Σ_i k(x, x_i) coefficients_i, over its spread."""
         if self.features is None:
             values = self.K @ coefficients
-        else:  # but for a constant, which changes neither differences nor spread
+        else:  # up to a constant, which changes neither differences nor spread
             values = (self.features - self.features.mean(axis=0)) @ (self.features.T @ coefficients)
         values -= self.shares @ values
         return _relative(self.E.T @ values, float(self.shares @ (values**2).sum(axis=1)))
@@ -107,8 +98,7 @@ class _DeflatedKernel:
         diagonal = np.diag(self.K) - np.einsum("ij,ij,j->i", self.B, self.B, self.signs)
         if self.center:
             diagonal = diagonal - 2 * self.image + self.shares @ self.image
-        weighted: Floats = self.shares * diagonal
-        return weighted
+        return np.asarray(self.shares * diagonal)
 
     def trace(self) -> float:
         """See `SymmetricForm`."""
@@ -125,15 +115,14 @@ def kernel_components(
     features: Floats | None = None,
     rng: np.random.Generator | None = None,
 ) -> KernelComponents:
-    """Return fair kernel principal components of rows whose kernel matrix K is held.
+    """Return fair kernel principal components of rows with the kernel matrix K, shape (n, n).
 
-    K is positive semi-definite; E, shape (n, r), holds signed weights whose columns add up to 0, so
+    K is positive semi-definite. Each column e of E, shape (n, r), holds signed weights of sum 0, so
     that Φᵀe is the mean difference of a contrast. `weights` are the rows', positive. With `center`
-    variance is about the mean, else about the origin of feature space. `features` are rows whose
-    products are K, where there are such: far from the origin their mean differences have more
-    digits than those of K. `n_components` is as in `constrained_components`; None stops where
-    variance is rounding. Time O(n²) for each of some ten products a component, O(n³) for many
-    components.
+    variance is about the mean, else about the origin of feature space. Where K is XXᵀ, give X as
+    `features`: far from the origin its mean differences have more digits than those of K.
+    `n_components` is as in `constrained_components`; None keeps all with more than rounding. A few
+    components take about ten products with K each, O(n²); many take O(n³).
     """
     n = len(K)
     shares = np.full(n, 1 / n) if weights is None else weights / weights.sum()
@@ -156,8 +145,10 @@ def kernel_components(
         coefficients -= np.outer(shares, coefficients.sum(axis=0))
         offset = form.image @ coefficients
     violation = form.violation(coefficients)
-    total = _DeflatedKernel(K, shares, E[:, :0], center=center, features=None).trace()
-    return _components(result, coefficients, offset, variances, total, violation, n)
+    unbiased = n / (n - 1)
+    total = _DeflatedKernel(K, shares, E[:, :0], center=center, features=None).trace() * unbiased
+    variances = variances * unbiased
+    return KernelComponents(coefficients, offset, variances, total, violation, result.converged)
 
 
 def landmark_features(K_landmarks: Floats) -> Floats:
@@ -167,8 +158,7 @@ def landmark_features(K_landmarks: Floats) -> Floats:
     """
     values, vectors = np.linalg.eigh(K_landmarks)
     real = values > len(values) * np.finfo(np.float64).eps * values[-1]
-    scaled: Floats = vectors[:, real] / np.sqrt(values[real])
-    return scaled
+    return np.asarray(vectors[:, real] / np.sqrt(values[real]))
 
 
 def landmark_components(
@@ -182,9 +172,9 @@ def landmark_components(
 ) -> KernelComponents:
     """Return fair kernel principal components in the span of landmarks (Nyström).
 
-    There the constraint holds exactly. `moments` are of the rows' features ψ, B is from
-    `landmark_features`, no contrasts give plain kernel PCA. `largest` is the size of the kernel's
-    values, whose rounding the result may have; 0 for none.
+    There the constraint holds exactly. `moments` are those of the rows' features ψ, and B is from
+    `landmark_features`; without contrasts this is plain kernel PCA. `largest` is the size of the
+    kernel's values, whose rounding enters `mean_difference`; 0 leaves it out.
     """
     everything = moments.everything
     mean = moments.mean(everything)
@@ -204,11 +194,13 @@ def landmark_components(
     rounding = np.finfo(np.float64).eps * largest * coefficients
     violation = _relative(np.array([*differences, np.linalg.norm(rounding, axis=0)]), spread)
     n = moments.count(everything)
-    return _components(result, coefficients, offset, variances, form.trace(), violation, n)
+    unbiased = n / (n - 1)
+    variances, total = variances * unbiased, form.trace() * unbiased
+    return KernelComponents(coefficients, offset, variances, total, violation, result.converged)
 
 
 def _varied(result: SolverResult[ConstrainedCertificate], size: float) -> tuple[Floats, Mask]:
-    """Return the variances that are more than rounding of squares of that size, and which."""
+    """Return the variances above the rounding error of squares of that size, and their mask."""
     variances = result.certificate.explained_variance
     rounding = 4 * np.finfo(np.float64).eps * max(result.components.shape[1], 16) * size
     kept: Mask = variances > rounding
@@ -219,23 +211,3 @@ def _relative(differences: Floats, variance: float) -> float:
     """Return the longest row of differences as a share of the standard deviation."""
     longest = max((float(np.linalg.norm(difference)) for difference in differences), default=0.0)
     return longest / np.sqrt(variance) if variance > 0 else longest
-
-
-def _components(
-    result: SolverResult[ConstrainedCertificate],
-    coefficients: Floats,
-    offset: Floats,
-    variances: Floats,
-    total: float,
-    violation: float,
-    n: int,
-) -> KernelComponents:
-    unbiased = n / (n - 1)
-    return KernelComponents(
-        coefficients,
-        offset,
-        variances * unbiased,
-        total * unbiased,
-        violation,
-        result.converged,
-    )

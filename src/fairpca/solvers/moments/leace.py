@@ -22,8 +22,6 @@ from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats, Mask, SymmetricForm
 from fairpca.summaries.coordinates import EigenMethod
 
-__all__ = ["ErasureCertificate", "erased_components", "least_squares_readers"]
-
 _WELL_POSED = 1e8
 """Condition number below which F may be confined to the span of the data."""
 
@@ -46,10 +44,10 @@ def least_squares_readers(
 ) -> tuple[Floats, Floats]:
     """Return F, (r, d), and a basis of the directions along which the data vary, (p, d).
 
-    The rows of `unfair`, U, lie in the range of Σ, which may have any rank. F Uᵀ = I: F gives the
-    coordinates along U of which each row is relieved. `by_column` says whether columns have units
-    of their own; those of rotated rows do not. Columns that are `constant` vary by rounding only,
-    and F leaves them out.
+    The rows of `unfair`, U, lie in the range of Σ, which may have any rank. F Uᵀ = I: F(x − μ) are
+    the coordinates along U that are subtracted from a row x. `by_column` says whether columns have
+    units of their own; those of rotated rows do not. `constant` columns vary by rounding only, and
+    F has zeros there.
     """
     matrix = covariance.dense()
     spread = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
@@ -67,10 +65,10 @@ def least_squares_readers(
     if not varied.all():
         lengths = np.where(np.isfinite(spread), spread, 0.0)
         span = np.linalg.qr(lengths[:, None] * vectors[:, varied])[0].T
-    # Floored, not cut off: a difference along a direction of hardly any variance is erased too.
+    # Small eigenvalues are raised, not left out: differences of little variance are erased too.
     scaled = vectors.T @ (unfair / spread).T
     readers = ((scaled / np.maximum(values, floor)[:, None]).T @ vectors.T) / spread
-    inside = (readers @ span.T) @ span  # rows off the data's span are left alone
+    inside = (readers @ span.T) @ span  # nothing is subtracted for parts off the data's span
     if np.linalg.cond(_alike(inside @ unfair.T)[0]) < _WELL_POSED:
         readers = inside
     scaled, scale = _alike(readers @ unfair.T)
@@ -78,7 +76,7 @@ def least_squares_readers(
 
 
 def _alike(gram: Floats) -> tuple[Floats, Floats]:
-    """Return SGS with a diagonal of ones, and S, of U Σ⁺ Uᵀ: directions have units of their own."""
+    """Return SGS with a unit diagonal, and S, for G = U Σ⁺ Uᵀ: directions have different units."""
     scale = 1.0 / np.sqrt(np.maximum(np.abs(gram.diagonal()), np.finfo(np.float64).tiny))
     return gram * scale * scale[:, None], scale
 
@@ -97,10 +95,10 @@ def erased_components(
 ) -> SolverResult[ErasureCertificate]:
     """Return the principal axes A of the erased rows r(x), by descending variance.
 
-    `unfair` holds U, orthonormal rows spanning the groups' mean differences. With `oblique` the
-    least change erases them, else the orthogonal projection. `by_column` and `constant` are as in
-    `least_squares_readers`, the others as in `constrained_components`. The objective is the
-    variance kept, tr(A PΣPᵀ Aᵀ), P = I − UᵀF.
+    `unfair` holds U, orthonormal rows spanning the groups' mean differences. With `oblique` they
+    are erased by the least change, else by the orthogonal projection. `by_column` and `constant`
+    are as in `least_squares_readers`, the others as in `constrained_components`. The objective is
+    the variance kept, tr(A PΣPᵀ Aᵀ), P = I − UᵀF.
     """
     readers, span = unfair, None
     if oblique and len(unfair):
@@ -122,10 +120,10 @@ def erased_components(
     spread = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
     if not by_column:
         spread[:] = np.linalg.norm(spread) / np.sqrt(len(spread))
-    # Σ_ij is rounded by a share of σ_i σ_j, however little of it is left once U is erased.
+    # Rounding of Σ_ij is a share of σ_i σ_j, however little variance is left after the erasure.
     rounding = variance_rounding(functionals.T, spread)
     variances = result.certificate.explained_variance
-    if span is not None:  # what the data do not vary along is not read, as in any PCA
+    if span is not None:  # as in any PCA, directions without variance have no coefficients
         varied = variances > rounding
         functionals[varied] = (functionals[varied] @ span.T) @ span
     functionals -= (functionals @ unfair.T) @ unfair
@@ -166,8 +164,7 @@ class _Erased:
         image = self.covariance.matmat(self.readers.T)
         diagonal = self.covariance.diagonal() - 2 * np.einsum("rd,dr->d", self.unfair, image)
         diagonal += np.einsum("rd,rd->d", self.unfair, (self.readers @ image) @ self.unfair)
-        positive: Floats = np.maximum(diagonal, 0.0)
-        return positive
+        return np.asarray(np.maximum(diagonal, 0.0))
 
     def trace(self) -> float:
         return float(self.diagonal().sum())

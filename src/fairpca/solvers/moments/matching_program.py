@@ -15,14 +15,12 @@ import scipy.linalg
 from fairpca.data.matrix import power_of_two
 from fairpca.summaries.base import Floats
 
-__all__ = ["MatchingProgram", "Penalty", "ProgramResult"]
-
 Penalty = Literal["sum", "max"]
 
 
 @dataclass(frozen=True, eq=False)
 class MatchingProgram:
-    """The data of the program; a contrast has one mean difference and one covariance difference."""
+    """The data of the program, with one mean and one covariance difference for each contrast."""
 
     objective: Floats  # (p, p): C, symmetric
     means: Floats  # (r, p): f of each contrast
@@ -30,7 +28,7 @@ class MatchingProgram:
     k: int  # trace of P, 1 ≤ k < p
     delta: float  # δ ≥ 0, units of f
     mu: float  # μ ≥ 0
-    penalty: Penalty  # whether both A of a contrast count, or the one with the larger norm
+    penalty: Penalty  # "sum": both A of a contrast count; "max": the one with the larger norm
     shifts: Floats  # (r, 2): φ₊ and φ₋ of each contrast, such that all A are positive semi-definite
 
     @classmethod
@@ -92,7 +90,7 @@ class MatchingProgram:
 
     @property
     def scale(self) -> float:
-        """What the objective would be without constraint and penalty."""
+        """The largest objective without constraint and penalty."""
         return float(np.sum(np.linalg.eigvalsh(self.objective)[-self.k :])) or 1.0
 
     def roots(self) -> tuple[list[Floats], list[list[int]], float]:
@@ -139,16 +137,15 @@ class MatchingProgram:
         return bound + float(np.sum(nu)) * self.delta**2
 
     def fair_projection(self) -> Floats:
-        """Return the projection of most variance that no mean difference is left in."""
+        """Return the projection with the largest ⟨C, P⟩ whose range is orthogonal to all f."""
         basis = np.eye(len(self.objective))
         if len(self.means):
             basis = scipy.linalg.null_space(self.means)
         lead = basis @ np.linalg.eigh(basis.T @ self.objective @ basis)[1][:, -self.k :]
-        projection: Floats = lead @ lead.T
-        return projection
+        return np.asarray(lead @ lead.T)
 
     def made_feasible(self, P: Floats, fair: Floats) -> Floats:
-        """Mix a P of the Fantope with the fair projection, as much as the half-spaces need."""
+        """Mix P of the Fantope with the fair projection as far as the half-spaces require."""
         if not len(self.means):
             return P
         worst = float(np.max(np.einsum("ij,jk,ik->i", self.means, P, self.means)))

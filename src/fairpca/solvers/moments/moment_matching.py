@@ -29,12 +29,6 @@ from fairpca.summaries.base import Floats, GroupSummary, SymmetricForm
 from fairpca.summaries.contrasts import Contrast
 from fairpca.summaries.coordinates import EigenMethod
 
-__all__ = [
-    "constrained_components",
-    "difference_eigenvectors",
-    "unfair_subspace",
-]
-
 
 def unfair_subspace(
     summary: GroupSummary,
@@ -46,11 +40,11 @@ def unfair_subspace(
     method: EigenMethod = "dense",
     rng: np.random.Generator | None = None,
 ) -> Floats:
-    """Return orthonormal rows spanning every direction that tells the groups of any contrast apart.
+    """Return orthonormal rows spanning the directions in which groups of any contrast differ.
 
-    Taken are the `n_unfair` eigenvectors of each second-moment difference largest in magnitude (one
-    number, or one per contrast; where the difference has lower rank, only what exists), and with
-    `match_mean` the mean differences. `rng` draws Lanczos start vectors.
+    These are the `n_unfair` eigenvectors of largest magnitude of each second-moment difference (one
+    number, or one per contrast; fewer where its rank is lower), and with `match_mean` the mean
+    differences. `rng` draws Lanczos start vectors.
     """
     counts = [n_unfair] * len(contrasts) if isinstance(n_unfair, int) else list(n_unfair)
     rng = np.random.default_rng(0) if rng is None else rng
@@ -75,25 +69,13 @@ def constrained_components(
 ) -> SolverResult[ConstrainedCertificate]:
     """Return the leading eigenvectors of (I − αUᵀU) Σ (I − αUᵀU), by descending eigenvalue.
 
-    The objective is the variance kept, tr(V Σ Vᵀ).
-
-    Parameters
-    ----------
-    covariance : SymmetricForm
-        Σ.
-    n_components : int, float or None
-        k; the share in (0, 1) of the variance left after the constraint; or all directions that
-        hold variance: more of it than may be rounding (at least one).
-    unfair : ndarray of shape (rank, n_features)
-        U, orthonormal rows.
-    strength : float
-        α in [0, 1]; with 1 the components are exactly orthogonal to U.
-    max_components : int, optional
-        How many directions there are.
-    by_column : bool
-        Whether columns have units of their own; those of rotated rows do not.
-    rng : numpy.random.Generator, optional
-        For Lanczos start vectors.
+    The objective is the variance kept, tr(V Σ Vᵀ). `covariance` is Σ, and `unfair` holds U,
+    orthonormal rows, (rank, n_features). `n_components` is k; or a share in (0, 1) of the variance
+    left after the constraint; or None for all directions with more variance than rounding, at least
+    one. With a `strength` α of 1 the components are exactly orthogonal to U. `max_components` is
+    the number of directions there are, where the coordinates hold more. `by_column` says whether
+    columns have units of their own; those of rotated rows do not. `rng` draws Lanczos start
+    vectors.
     """
     exact = strength == 1.0
     removed = unfair if strength > 0 else unfair[:0]
@@ -159,6 +141,6 @@ def difference_eigenvectors(
                 "steps. Try solver='dense', or a smaller n_unfair.",
                 ConvergenceWarning,
             )
-    # What rounding alone puts into a difference of two equal matrices is not a direction.
+    # Rounding gives a difference of two equal matrices small eigenvalues: these do not count.
     floor = rank_floor(summary.n_features) * max(inside.trace(), outside.trace())
     return vectors[:, np.abs(values) > floor]

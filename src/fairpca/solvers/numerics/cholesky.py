@@ -11,8 +11,6 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from fairpca.summaries.base import Floats
 
-__all__ = ["add_outer", "cholesky_factor", "cholesky_solve"]
-
 
 def cholesky_factor(matrix: Floats) -> Floats | None:
     """Factor a symmetric matrix, which is overwritten; None if it is not positive definite.

@@ -1,9 +1,9 @@
 """Leading eigenvectors of a covariance less a subspace, (I − αUᵀU) Σ (I − αUᵀU).
 
-What a decomposition returns is right up to rounding of the largest eigenvalue, or of what was
-subtracted. Where columns are measured in very unlike units, that may be more than all the variance
-of a direction that is wanted. Such directions are solved for again in their own span: there the
-products with Σ are small, and so are their rounding errors.
+A decomposition has errors of the rounding of the largest eigenvalue, or of what was subtracted.
+Where columns have very different units, these may exceed the whole variance of a wanted direction.
+Such directions are solved for again in their own span, where the products with Σ are small, and so
+are their rounding errors.
 """
 
 from __future__ import annotations
@@ -16,24 +16,22 @@ from fairpca.solvers.numerics.eigen import dense_eigenpairs, lanczos_eigenpairs,
 from fairpca.summaries.base import Floats, SymmetricForm
 from fairpca.summaries.coordinates import FORMED_UP_TO
 
-__all__ = ["Constrained", "ConstrainedCertificate", "variance_rounding"]
-
 _RESOLVED = 1e6
-"""An eigenvalue this many times as large as its rounding is right to at least six digits."""
+"""Ratio of an eigenvalue to its rounding error above which it is accepted: six correct digits."""
 
 
 @dataclass(frozen=True, eq=False)
 class ConstrainedCertificate:
-    """How well components keep off the removed subspace U, and the variance each of them holds."""
+    """How far components are from orthogonal to the removed subspace U, and their variances."""
 
     constraint_violation: float  # ‖U Vᵀ‖₂; 0 where U is removed in part only
     explained_variance: Floats  # (k,): along each component, squared units of X
-    variance_rounding: Floats  # (k,): what rounding of the covariance may add to each of them
+    variance_rounding: Floats  # (k,): largest rounding error of each of them
 
 
 @dataclass(frozen=True, eq=False)
 class Constrained:
-    """The matrix (I − αUᵀU) Σ (I − αUᵀU), and what is known of its rounding."""
+    """The matrix (I − αUᵀU) Σ (I − αUᵀU) and the scales of its rounding errors."""
 
     covariance: SymmetricForm  # Σ
     removed: Floats  # (r, d): U, orthonormal rows
@@ -46,15 +44,15 @@ class Constrained:
     def of(
         cls, covariance: SymmetricForm, removed: Floats, strength: float, *, by_column: bool
     ) -> Constrained:
-        """Read spread and trace off the diagonal.
+        """Compute spread and trace from the diagonal.
 
-        With `by_column` false all coordinates get the same spread, as rotated columns do.
+        With `by_column` false all coordinates get the same spread, as for rotated columns.
         """
         image = covariance.matmat(removed.T) if len(removed) else removed.T
         diagonal = covariance.diagonal()
         left = diagonal - 2 * strength * np.einsum("rj,jr->j", removed, image)
         left += strength**2 * np.einsum("rj,rj->j", removed, (removed @ image) @ removed)
-        # Of a column that is removed, rounding of large numbers may be left.
+        # A removed column may keep a variance that is rounding error of large numbers.
         left[left <= _share(len(diagonal)) * diagonal] = 0.0
         spread = np.sqrt(np.maximum(diagonal, 0.0))
         if not by_column:
@@ -67,9 +65,9 @@ class Constrained:
         return _share(len(self.spread)) * float(self.spread @ self.spread)
 
     def decompose(self, n_components: int | float | None, free: int) -> Floats:
-        """Return the components that are asked for, as columns, of `free` there are."""
+        """Return the components that are asked for, of at most `free`, as columns."""
         values, V = dense_eigenpairs(self._dense(), free)
-        rounding, first = self.rounding, 0  # what comes before is resolved
+        rounding, first = self.rounding, 0  # the first `first` pairs are accurate
         while True:
             count = _count(values, n_components, self.available)
             first += int(np.sum(values[first:] > _RESOLVED * rounding))
@@ -81,7 +79,8 @@ class Constrained:
             if own >= rounding / _RESOLVED:  # nothing to be gained
                 break
             rounding = own
-            more, turn = dense_eigenpairs(self._within(W), W.shape[1])
+            kept = W - self.strength * (self.removed.T @ (self.removed @ W))
+            more, turn = dense_eigenpairs(kept.T @ self.covariance.matmat(kept), W.shape[1])
             values = np.concatenate([values[:first], more])
             V = np.concatenate([V[:, :first], W @ turn], axis=1)
         return V[:, :count]
@@ -105,12 +104,6 @@ class Constrained:
     def _fixed(self) -> Floats:
         """Return the rows that components are orthogonal to."""
         return self.removed if self.strength == 1 else self.removed[:0]
-
-    def _within(self, W: Floats) -> Floats:
-        """Return the matrix in the coordinates W."""
-        kept = W - self.strength * (self.removed.T @ (self.removed @ W))
-        within: Floats = kept.T @ self.covariance.matmat(kept)
-        return within
 
     def _product(self, V: Floats) -> Floats:
         """Return the product with the matrix less sUᵀU, where α = 1 and s is its trace.
@@ -144,9 +137,8 @@ class Constrained:
 
 
 def variance_rounding(V: Floats, spread: Floats) -> Floats:
-    """Return what rounding of Σ may add to the variance along each column of V, shape (k,)."""
-    size: Floats = np.abs(V).T @ spread
-    return _share(len(spread)) * size**2
+    """Return the largest rounding error of the variance along each column of V, shape (k,)."""
+    return np.asarray(_share(len(spread)) * (np.abs(V).T @ spread) ** 2)
 
 
 def _share(d: int) -> float:
@@ -154,7 +146,7 @@ def _share(d: int) -> float:
 
 
 def _count(values: Floats, n_components: int | float | None, available: float) -> int:
-    """How many components are asked for; one more than there are where these do not suffice."""
+    """Return the number of components asked for, len(values) + 1 where more are needed."""
     if n_components is None:
         return len(values)
     if isinstance(n_components, int):

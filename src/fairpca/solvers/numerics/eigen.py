@@ -16,16 +16,6 @@ from threadpoolctl import ThreadpoolController
 from fairpca.summaries.base import Floats
 from fairpca.summaries.coordinates import FORMED_UP_TO
 
-__all__ = [
-    "dense_eigenpairs",
-    "lanczos_eigenpairs",
-    "leading_eigenpairs",
-    "mix",
-    "off_span",
-    "orthonormalize",
-    "small_problem_threads",
-]
-
 Which = Literal["largest", "magnitude"]
 """Order eigenvalues by value, or by absolute value."""
 
@@ -138,7 +128,7 @@ def lanczos_eigenpairs(
         except ArpackNoConvergence as error:
             values, vectors = error.eigenvalues, error.eigenvectors
         except ArpackError:
-            pass  # broke down, on an operator of little more than rounding
+            pass  # breakdown, for an operator of little more than rounding
     if len(values) < k and d <= FORMED_UP_TO:
         return *dense_eigenpairs(matmat(np.eye(d)), k, which), True
     ascending = np.argsort(values)  # ARPACK's order is its own where it stopped early
@@ -149,9 +139,8 @@ def lanczos_eigenpairs(
 def orthonormalize(vectors: Floats, *, against: Floats | None = None) -> Floats:
     """Return an orthonormal basis of the columns, made orthogonal to the rows of `against`.
 
-    Projected and factorized twice, which leaves errors of the order of rounding
-    ("twice is enough", Giraud, Langou & Rozložník 2005). Columns of which the rows leave nothing
-    are replaced by random ones.
+    They are projected and factorized twice, which leaves errors of rounding ("twice is enough",
+    Giraud, Langou & Rozložník 2005). Columns in the span of the rows are replaced by random ones.
     """
     fixed = np.zeros((0, len(vectors))) if against is None else against
     basis = vectors
@@ -170,9 +159,8 @@ def orthonormalize(vectors: Floats, *, against: Floats | None = None) -> Floats:
 def off_span(vectors: Floats, fixed: Floats) -> Floats:
     """Return (I − UᵀU) V for orthonormal columns V, orthogonal to the rows U up to rounding.
 
-    The projection is repeated until each product of U and V is rounding of its own terms: small
-    entries of V matter where columns of X are measured in large units. Each step gains about 16
-    digits.
+    The projection is repeated until each product of U and V is rounding of its own terms, because
+    small entries of V matter where columns of X have large units. Each step gains about 16 digits.
     """
     for _ in range(_MOST_STEPS):
         shadow = fixed @ vectors

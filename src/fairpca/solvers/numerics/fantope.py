@@ -6,8 +6,6 @@ import numpy as np
 
 from fairpca.summaries.base import Floats
 
-__all__ = ["nearest_fantope_point"]
-
 
 def nearest_fantope_point(P: Floats, k: int) -> Floats:
     """Return the point of the Fantope of trace k nearest to P, symmetric but for rounding.
@@ -20,5 +18,4 @@ def nearest_fantope_point(P: Floats, k: int) -> Floats:
     sums = np.sum(np.clip(values + kinks[:, None], 0.0, 1.0), axis=1)
     shares = np.clip(values + float(np.interp(k, sums, kinks)), 0.0, 1.0)
     vectors, shares = vectors[:, shares > 0], shares[shares > 0]
-    projected: Floats = (vectors * shares) @ vectors.T
-    return projected
+    return np.asarray((vectors * shares) @ vectors.T)

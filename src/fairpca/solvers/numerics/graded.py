@@ -1,9 +1,8 @@
 """Spans of a few vectors whose entries have units of their own.
 
-One column of X may be measured in units a billion times as small as another's. Whether a vector
-still says anything about a column, once its part along other vectors is taken off, is then judged
-for each entry by itself: against the rounding of the numbers that were subtracted there, not
-against the vector's length.
+One column of X may have units a billion times as small as another's. Whether an entry of a vector
+is more than rounding, after its part along other vectors was subtracted, is therefore decided
+entry by entry: from the numbers that were subtracted there, not from the vector's length.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ import numpy as np
 
 from fairpca.summaries.base import Floats, GroupSummary
 from fairpca.summaries.contrasts import Contrast
-
-__all__ = ["Difference", "graded_basis", "rank_floor", "span_of_directions"]
 
 Difference = Literal["second_moment", "covariance"]
 """M₁ − M₀ about the common mean, or Σ₁ − Σ₀ about the groups' own means."""
@@ -43,8 +40,8 @@ def span_of_directions(
     return np.ascontiguousarray(basis.T)
 
 
-def rank_floor(d: int, dtype: Any = np.float64) -> float:
-    """Eigenvalues of a d × d difference below this share of the traces are rounding."""
+def rank_floor(d: int, dtype: np.dtype[Any] | type[np.float64] = np.float64) -> float:
+    """Return the share of the traces below which eigenvalues of a d × d difference are rounding."""
     return max(8 * float(np.finfo(dtype).eps) * d, _RANK_TOLERANCE)
 
 
@@ -82,30 +79,27 @@ def graded_basis(vectors: Floats, rounding: Floats, given: Floats | None = None)
 
 
 def _take_off(q: Floats, left: Floats, doubt: Floats) -> None:
-    """Subtract the part along q of each column, in place, and note what is doubtful then."""
+    """Subtract the part along q of each column, and update bounds of rounding, both in place."""
     along = q @ left
     terms = q[:, None] * left
     # The largest error counts: sums of bounds would double with each step.
-    doubtful = np.maximum(_lengths(q[:, None] * doubt), _EPS * _lengths(terms))
+    doubtful = np.maximum(
+        np.linalg.norm(q[:, None] * doubt, axis=0), _EPS * np.linalg.norm(terms, axis=0)
+    )
     size = np.abs(q)[:, None]
     np.maximum(doubt, size * np.maximum(doubtful, _EPS * np.abs(along)), out=doubt)
     np.maximum(doubt, _EPS * np.abs(left), out=doubt)
     left -= np.outer(q, along)
 
 
-def _lengths(columns: Floats) -> Floats:
-    lengths: Floats = np.linalg.norm(columns, axis=0)
-    return lengths
-
-
 def _mean_differences(
     summary: GroupSummary, contrasts: Sequence[Contrast]
 ) -> tuple[Floats, Floats]:
-    """Return the mean differences, (n_features, n_contrasts), and what of each entry is rounding.
+    """Return the mean differences, (n_features, n_contrasts), and each column's rounding error.
 
-    Rounding is a share of the numbers that were summed in the entry's own column: a column in small
-    units counts like any other. Of a column that varies by less than the last digits of its values
-    nothing is known.
+    The error is a share of the numbers that were summed in that column, so that a column in small
+    units counts like any other. Columns that vary by less than the last digits of their values get
+    a difference of 0.
     """
     differences = np.array([summary.mean(c.inside) - summary.mean(c.outside) for c in contrasts]).T
     weight = summary.weights.sum()

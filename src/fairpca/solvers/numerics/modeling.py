@@ -6,8 +6,6 @@ import importlib
 import warnings
 from typing import Any
 
-__all__ = ["import_cvxpy", "solve_program"]
-
 _OPTIONS: dict[str, dict[str, Any]] = {"SCS": {"eps": 1e-8, "max_iters": 20_000}, "CLARABEL": {}}
 _CLARABEL_UP_TO = 110
 """Columns up to which Clarabel's system takes less than a few GiB; it grows as their 4th power."""
@@ -33,7 +31,7 @@ def solve_program(problem: Any, P: Any) -> str:
     """
     cp = import_cvxpy()
     for solver in _OPTIONS if P.shape[0] <= _CLARABEL_UP_TO else ["SCS"]:
-        with warnings.catch_warnings():  # callers judge the answer by its duality gap
+        with warnings.catch_warnings():  # callers compute the answer's duality gap
             warnings.simplefilter("ignore")
             try:
                 problem.solve(solver=solver, **_OPTIONS[solver])

@@ -16,8 +16,6 @@ import numpy as np
 from fairpca.solvers.numerics.stiefel import horizontal, retract
 from fairpca.summaries.base import Floats
 
-__all__ = ["Minimum", "minimize_on_stiefel"]
-
 ValueAndGradient = Callable[[Floats], tuple[float, Floats]]
 _Pairs = deque[tuple[Floats, Floats]]
 

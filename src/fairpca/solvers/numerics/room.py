@@ -1,21 +1,22 @@
-"""How many directions are left beside those removed, and what would leave more of them."""
+"""Errors for too few directions left after the removal, with advice on how to keep more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-__all__ = ["check_enough_directions", "ways_to_keep_more"]
 
 
 def ways_to_keep_more(
-    n_levels: Iterable[int], *, n_unfair: Any = 0, strength: bool = False, own: str = ""
+    n_levels: Iterable[int],
+    *,
+    n_unfair: Mapping[str, int] | int = 0,
+    strength: bool = False,
+    own: str = "",
 ) -> str:
-    """Say what would leave more directions, of what applies.
+    """Return advice on how to keep more directions.
 
-    `n_levels` counts the groups of each attribute, `n_unfair` the directions of differing second
-    moments asked for, by attribute or for all. `strength` says whether the estimator can remove
-    directions in part, and `own` what only this estimator has.
+    `n_levels` holds the number of groups of each attribute, and `n_unfair` the parameter of that
+    name, by attribute or for all. `strength` says whether the estimator has that parameter, and
+    `own` is advice that only this estimator gives.
 
     Examples
     --------
@@ -39,12 +40,12 @@ def ways_to_keep_more(
 
 
 def check_enough_directions(
-    n_components: Any, available: int, removed: int, why: str, ways: str = ""
+    n_components: int | float | None, available: int, removed: int, why: str, ways: str = ""
 ) -> None:
     """Raise ValueError if no direction is left, or fewer than the number of components asked for.
 
-    Of all directions, `removed` tell the groups apart and `available` are left; `why` says where
-    their number comes from, and `ways` what would leave more (see `ways_to_keep_more`).
+    Of all directions, `removed` tell the groups apart and `available` are left; `why` explains
+    the number of all, and `ways` is the answer of `ways_to_keep_more`.
     """
     if available < 1:
         raise ValueError(

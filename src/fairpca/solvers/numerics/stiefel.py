@@ -15,8 +15,6 @@ import scipy.linalg
 from fairpca.solvers.numerics.eigen import small_problem_threads
 from fairpca.summaries.base import Floats
 
-__all__ = ["Bases", "horizontal", "retract", "subspace_distance"]
-
 
 @dataclass(frozen=True, eq=False)
 class Bases:
@@ -63,8 +61,7 @@ class Bases:
 
 def horizontal(V: Floats, ambient: Floats) -> Floats:
     """Project onto the tangent space: (I − VVᵀ) `ambient`."""
-    tangent: Floats = ambient - V @ (V.T @ ambient)
-    return tangent
+    return np.asarray(ambient - V @ (V.T @ ambient))
 
 
 def retract(V: Floats, tangent: Floats) -> Floats:
@@ -76,11 +73,9 @@ def retract(V: Floats, tangent: Floats) -> Floats:
     # The Gram matrix is I + TᵀT, well conditioned; taking it from `moved` itself keeps small
     # departures from orthogonality from growing over many steps.
     values, turn = np.linalg.eigh(moved.T @ moved)
-    nearest: Floats = moved @ ((turn / np.sqrt(values)) @ turn.T)
-    return nearest
+    return np.asarray(moved @ ((turn / np.sqrt(values)) @ turn.T))
 
 
 def subspace_distance(V: Floats, W: Floats) -> float:
     """Return ‖VVᵀ − WWᵀ‖_F/√2, the norm of the sines of the principal angles."""
-    residual = W - V @ (V.T @ W)
-    return float(np.linalg.norm(residual))
+    return float(np.linalg.norm(horizontal(V, W)))

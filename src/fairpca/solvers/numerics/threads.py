@@ -16,8 +16,6 @@ from threadpoolctl import threadpool_info
 
 from fairpca.solvers.numerics.eigen import small_problem_threads
 
-__all__ = ["map_parts"]
-
 Result = TypeVar("Result")
 
 
@@ -35,7 +33,7 @@ def map_parts(work: Callable[[int, int], Result], *, worthwhile: bool = True) ->
 
 
 def _threads() -> int:
-    """As many threads as BLAS would use, and no more than there are processors."""
+    """Return the number of threads that BLAS uses, at most the number of processors."""
     blas = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
     processors = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -44,4 +42,4 @@ def _threads() -> int:
 
 
 _THREADS = _threads()
-"""Asked once, at import: callers may limit BLAS to one thread for their own small products."""
+"""Counted at import, because callers may later limit BLAS to one thread for small products."""

@@ -24,40 +24,25 @@ from fairpca.summaries.blocks import dense_rows, weighted_sums
 from fairpca.summaries.cells import Cells
 from fairpca.summaries.orthonormal import orthonormalize_in_place
 
-__all__ = ["BlockProducts", "orthonormal_columns", "subtract_span"]
-
 _CACHE_BYTES = 8 * 2**20
-"""Size of a piece of rows in flight, bytes; larger pieces leave the cache."""
+"""Largest piece of rows multiplied at once, bytes; larger ones do not fit into the cache."""
 _MIN_ROWS = 256
+"""Least rows of a piece, however many columns there are."""
 _MIN_ROWS_IN_PLACE = 2048
-"""Least rows of a piece that is a view of X: longer ones only make the scores longer."""
+"""Least rows of a piece that is a view of X; more rows only need more memory for the scores."""
 _NARROW = 16
 """Columns up to which BLAS is faster with the long side of the product last."""
 
 
 @dataclass(eq=False)
 class BlockProducts:
-    """Sums over the rows of a block, for each of several sides (weightings of the rows).
+    """Sums over the rows of a block, for each of several sides (weightings of the rows)."""
 
-    Parameters
-    ----------
-    origin : ndarray of shape (n_features,)
-        o, subtracted from rows before they are multiplied; zero spares a copy of them.
-    products : ndarray of shape (n_features, n_sides * width), Fortran order
-        Σ w (x − o)(x − o)ᵀ V, side by side.
-    sums : ndarray of shape (n_sides, n_features)
-        Σ w (x − o), float64.
-    weights : ndarray of shape (n_sides,)
-        Σ w.
-    counts : ndarray of int, shape (n_sides,)
-        Rows of positive weight.
-    """
-
-    origin: Floats
-    products: NDArray[Any]
-    sums: Floats
-    weights: Floats
-    counts: NDArray[np.int64]
+    origin: Floats  # (n_features,): o, subtracted from rows first; a zero saves copying them
+    products: NDArray[Any]  # (n_features, n_sides · width), Fortran order: Σ w (x − o)(x − o)ᵀ V
+    sums: Floats  # (n_sides, n_features): Σ w (x − o)
+    weights: Floats  # (n_sides,): Σ w
+    counts: NDArray[np.int64]  # (n_sides,): rows of positive weight
 
     def __sizeof__(self) -> int:
         """Bytes held; see `GroupSummary`."""
@@ -84,8 +69,8 @@ class BlockProducts:
     ) -> None:
         """Add rows that are split into cells, in place; V is the same for all rows of a block.
 
-        `sides`, shape (n_sides, n_cells), says which cells make up each side; None is one side of
-        all of them. `moments` of the same rows spare another sweep over them.
+        `sides`, shape (n_sides, n_cells), marks the cells of each side; None is one side of all
+        cells. With `moments` of the same rows, their sums are not computed again.
         """
         w = cells.sample_weight
         weights: Any = None if w is None else w[None, :]
@@ -153,7 +138,7 @@ class BlockProducts:
         self.counts += other.counts
 
     def copy(self) -> BlockProducts:
-        """Return sums that may be changed apart."""
+        """Return a copy whose sums can be changed independently."""
         return BlockProducts(
             self.origin,
             self.products.copy(order="F"),
@@ -163,9 +148,10 @@ class BlockProducts:
         )
 
     def moment(self, side: int, V: NDArray[Any], about: Floats | None) -> NDArray[Any]:
-        """Return (1/Σw) Σ w (x − a)(x − a)ᵀ V of one side, overwriting its products: call it once.
+        """Return (1/Σw) Σ w (x − a)(x − a)ᵀ V of one side.
 
-        V is that of `add`, `about` is a less the origin; None is the side's own mean.
+        Call it once: it overwrites the products. V is that of `add`, and `about` is a − o; with
+        None, a is the side's own mean.
         """
         width = V.shape[1]
         moment = self.products[:, side * width : (side + 1) * width]
@@ -200,7 +186,7 @@ def second_moment_products(
     for start in range(0, X.shape[0], rows):
         stop = min(start + rows, X.shape[0])
         piece = X[start:stop, :]
-        # A large offset is taken off before precision is given up.
+        # A large offset is subtracted before rounding to V's precision.
         piece = piece if shift is None else xp.astype(piece, wide) - shift
         piece = xp.astype(piece, W.dtype)
         scores = piece @ W
@@ -216,7 +202,7 @@ def second_moment_products(
 
 
 def orthonormal_columns(matrix: Any) -> tuple[Any, Any]:
-    """Return Q and R of a thin QR factorization; Q takes the place of a Fortran-ordered matrix.
+    """Return Q and R of a thin QR factorization; Q overwrites a Fortran-ordered matrix.
 
     An array of another library stays on its device.
     """
@@ -228,7 +214,7 @@ def orthonormal_columns(matrix: Any) -> tuple[Any, Any]:
 
 
 def subtract_span(V: Any, rows: Floats) -> Any:
-    """Return (I − UᵀU) V for orthonormal rows U, in the place of a Fortran-ordered V.
+    """Return (I − UᵀU) V for orthonormal rows U; it overwrites a Fortran-ordered V.
 
     An array of another library stays on its device.
     """
@@ -238,22 +224,21 @@ def subtract_span(V: Any, rows: Floats) -> Any:
         return V - there.T @ (there @ V)
     U = rows.astype(V.dtype)
     (gemm,) = get_blas_funcs(("gemm",), (V,))
-    result: NDArray[Any] = gemm(-1.0, U.T, gemm(1.0, U, V), beta=1.0, c=V, overwrite_c=True)
-    return result
+    return gemm(-1.0, U.T, gemm(1.0, U, V), beta=1.0, c=V, overwrite_c=True)
 
 
 def _pieces(X: Any, origin: Floats, V: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield rows in V's precision less the origin: views where nothing needs to be changed."""
+    """Yield row numbers and rows less the origin in V's precision; views of X where possible."""
     d, width = V.shape
     rows = _piece_rows(V)
     as_it_is = isinstance(X, np.ndarray) and X.dtype == V.dtype and not origin.any()
     if as_it_is:
-        # Products are read and written once per piece; scores are all that a longer one costs.
+        # Products are read and written once per piece; a longer one only needs longer scores.
         rows = max(rows, width, _MIN_ROWS_IN_PLACE)
         for start in range(0, X.shape[0], rows):
             yield start, np.ascontiguousarray(X[start : start + rows])
         return
-    # A large offset is taken off before precision is given up.
+    # A large offset is subtracted before rounding to V's precision.
     precision = V.dtype if X.dtype == V.dtype else np.float64
     buffer = np.empty((min(rows, X.shape[0]), d), dtype=V.dtype)
     for start in range(0, X.shape[0], rows):

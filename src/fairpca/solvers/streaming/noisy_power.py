@@ -31,7 +31,6 @@ from fairpca.solvers.streaming.block_products import (
 from fairpca.solvers.streaming.power_rows import BatchRows, ClusterRows, PowerRows, Target
 from fairpca.solvers.streaming.power_state import (
     ContrastIterate,
-    PowerSettings,
     PowerState,
     contrast_key,
 )
@@ -40,8 +39,6 @@ from fairpca.summaries.cells import split_into_cells
 from fairpca.summaries.contrasts import one_versus_rest
 from fairpca.summaries.partitions import CellIndex, PartitionedRows
 from fairpca.summaries.sketch import GroupSketch
-
-__all__ = ["ContrastIterate", "NoisyPower", "PowerSettings"]
 
 
 @dataclass(eq=False)
@@ -68,10 +65,10 @@ class NoisyPower(PowerState):
         *,
         stratum: Attribute | None = None,
     ) -> bool:
-        """Take rows of a batch, closing as many blocks as they fill; see `GroupSketch.update`.
+        """Take the rows of a batch and close each block they fill; see `GroupSketch.update`.
 
-        Returns False if the batch has NaN, infinity or too large values: then nothing has changed,
-        and neither where it raises.
+        Returns False if the batch has NaN, infinity or too large values. Then, and where it raises,
+        nothing has changed.
         """
         rows = BatchRows(split_into_cells(X, groups, sample_weight, stratum))
         if not self._in_range(rows):
@@ -91,7 +88,7 @@ class NoisyPower(PowerState):
         self._take(ClusterRows(rows, index))
 
     def rows_at_once(self, n_rows: int, *, whole: bool) -> int:
-        """Return how many rows of a batch to take at a time: all, for blocks are cut here."""
+        """Return how many rows of a batch to take at once: all, for `absorb` cuts the blocks."""
         return n_rows
 
     def _take(self, rows: PowerRows) -> bool:
@@ -108,7 +105,7 @@ class NoisyPower(PowerState):
         return True
 
     def _add(self, rows: PowerRows, start: int, stop: int) -> bool:
-        """Add a piece to the first moments, and its products to the sums of the block in flight."""
+        """Add a piece to the first moments, and its products to the sums of the current block."""
         counting = self.counting
         if rows.in_memory or (counting and self._brings_contrasts(rows, start, stop)):
             moments = rows.first_moments(start, stop)
@@ -124,7 +121,7 @@ class NoisyPower(PowerState):
         return True
 
     def _brings_contrasts(self, rows: PowerRows, start: int, stop: int) -> bool:
-        """Whether a piece must be counted first: what is compared, and about which point."""
+        """Say whether a piece may change the contrasts or the origin, so is counted first."""
         if not self.first.keys:
             return True
         new = rows.find(rows.cells - self._seen(), start) < stop
@@ -154,7 +151,7 @@ class NoisyPower(PowerState):
         return targets
 
     def _in_range(self, rows: BatchRows) -> bool:
-        """Whether products of a block of such rows do not overflow the iterates' precision."""
+        """Say whether products of a block of such rows fit the iterates' precision."""
         n = rows.n_rows
         if n == 0:
             return True
@@ -165,7 +162,7 @@ class NoisyPower(PowerState):
     # Pass over the same rows again, and come to an end
 
     def measures(self) -> bool:
-        """Say whether all rows are wanted once more to measure the components, and expect them."""
+        """Prepare another pass over all rows to measure variances; False after that pass."""
         if self.axes is not None:
             return False
         self.axes, self.counting = self._components(), False
@@ -181,7 +178,7 @@ class NoisyPower(PowerState):
         self.axes, self.measured, self.counting = None, None, True
 
     def finish(self) -> str | None:
-        """Make do with the rows that have come; return what they fell short of, or None.
+        """Finish with the rows so far; return a warning where they were too few, or None.
 
         Raises ValueError if a group has no rows, or no block of stage 2 has been completed.
         """
@@ -216,7 +213,7 @@ class NoisyPower(PowerState):
         return self.first
 
     def own_facts(self, summary: GroupSummary, dtype: Any) -> dict[str, Any]:
-        """Return fitted attributes that only this kind has: a mean that is assumed to be zero."""
+        """Return fitted attributes of this kind only: the mean, if it is assumed to be zero."""
         return {} if self.settings.center else {"mean_": np.zeros(self.n_features, dtype)}
 
     def solve(
@@ -231,9 +228,7 @@ class NoisyPower(PowerState):
         order = np.argsort(-values, kind="stable")
         V, values = V[:, order], values[order]
         spread = np.sqrt(np.maximum(summary.covariance().diagonal(), 0.0))
-        violation = 0.0
-        if len(self.unfair):
-            violation = float(np.linalg.norm(self.unfair @ V, 2))
+        violation = float(np.linalg.norm(self.unfair @ V, 2)) if len(self.unfair) else 0.0
         result = SolverResult(
             components=V.T,
             objective=float(values.sum()),
@@ -248,20 +243,19 @@ class NoisyPower(PowerState):
 
     def _components(self) -> NDArray[Any]:
         """Return the components as columns, in the order of the last block's variances."""
-        assert self.V is not None  # noqa: S101 - callers look at `phase`
-        V = _product(self.V, self._rotation().astype(self.dtype))
-        # QR may flip columns, never turn them: the order by variance stands.
+        V = _product(self._iterate(), self._rotation().astype(self.dtype))
+        # QR changes signs of these columns only, so they stay ordered by variance.
         if not len(self.unfair):
             return np.asarray(orthonormal_columns(V)[0])
         V = orthonormal_columns(subtract_span(V, self.unfair))[0].astype(np.float64)
-        # In double precision: small entries in rows of large units count.
+        # In double precision, for columns of X in large units have small entries in V.
         V = off_span(V, self.unfair)
         if np.any(np.einsum("ij,ij->j", V, V) < 0.5):  # nothing was left of a column
             V = orthonormalize(V, against=self.unfair)
         return np.asarray(V.astype(self.dtype))
 
     def _rotation(self) -> Floats:
-        """Return what turns the iterate into the components, shape (width, n_components)."""
+        """Return the rotation of the iterate into the components, shape (width, n_components)."""
         k, width = self.settings.n_components, self._iterate().shape[1]
         return (_ritz(self.triangle, self.core) if self.n_blocks else np.eye(width))[:, :k]
 
@@ -270,8 +264,7 @@ class NoisyPower(PowerState):
     def _start(self, m: int) -> NDArray[Any]:
         width = min(m + self.settings.oversample, self.n_features - len(self.unfair))
         start = self.rng.standard_normal((width, self.n_features), self.dtype)
-        orthonormal: NDArray[Any] = orthonormal_columns(start.T)[0]
-        return orthonormal
+        return np.asarray(orthonormal_columns(start.T)[0])
 
     def _close(self) -> None:
         if self.phase == "unfair_subspace":
@@ -296,7 +289,7 @@ class NoisyPower(PowerState):
                 if n:  # covariances have n − 1 in the denominator
                     scale = sign * (n / (n - 1) if about is None and n > 1 else 1.0)
                     change += self.dtype.type(scale) * sums.moment(side, iterate.W, about)
-            # A contrast that joined late has had a poor first step, which does not count.
+            # The first step of a contrast that joined in the block's second half does not count.
             iterate.steps += 2 * iterate.rows >= self.block_rows
             iterate.W, triangle = orthonormal_columns(change)
             left, iterate.values, _ = scipy.linalg.svd(triangle)
@@ -325,12 +318,11 @@ class NoisyPower(PowerState):
             self.V = subtract_span(self.V, self.unfair)
 
     def _directions(self, iterate: ContrastIterate) -> Floats:
-        """Return the m best columns; what rounding alone puts there is no direction."""
+        """Return the m leading columns, without those whose singular value is rounding."""
         total = self.first.covariance().trace()
         floor = rank_floor(self.n_features, self.dtype) * total
         kept = iterate.values[: iterate.m] > floor
-        directions: Floats = iterate.W[:, : iterate.m][:, kept].astype(np.float64)
-        return directions
+        return np.asarray(iterate.W[:, : iterate.m][:, kept], dtype=np.float64)
 
     # Stage 2
 
@@ -360,13 +352,13 @@ class NoisyPower(PowerState):
             self.phase = "ready"
 
     def _measure(self, core: NDArray[Any], sums: BlockProducts) -> None:
-        """Let a block tell the variances along the components that earlier blocks have led to.
+        """Update the variances by a block that the components do not depend on yet.
 
-        Rows that a direction was chosen by would flatter it. Of T blocks, number t counts t times:
-        the later ones measure components that are nearer to those of now.
+        Variances along directions fitted to the same rows would be too large. Block number t has
+        weight t, for later blocks measure components nearer to the present ones.
         """
         V, spread = self._iterate(), core.astype(np.float64)
-        if not self.settings.center:  # so far about zero
+        if not self.settings.center:  # then the core is about zero: move it to the mean
             block, mean = V.T @ (sums.sums[0] / sums.weights[0]), V.T @ self._true_mean(sums.origin)
             cross = np.outer(block, mean)
             spread = spread - cross - cross.T + np.outer(mean, mean)
@@ -378,14 +370,13 @@ class NoisyPower(PowerState):
 
 def _product(A: NDArray[Any], B: NDArray[Any], trans_a: int = 0) -> NDArray[Any]:
     """Return A B or AᵀB in Fortran order, by the same BLAS as all else; see `weighted_sums`."""
-    product: NDArray[Any] = get_blas_funcs("gemm", (A,))(1.0, A, B, trans_a=trans_a)
-    return product
+    return np.asarray(get_blas_funcs("gemm", (A,))(1.0, A, B, trans_a=trans_a))
 
 
 def _ritz(triangle: NDArray[Any], core: NDArray[Any] | None) -> Floats:
-    """Rotation of Q that orders Σ ≈ ΣV (VᵀΣV)⁺ VᵀΣ by variance, for ΣV = Q · triangle.
+    """Return the rotation of Q that orders Σ ≈ ΣV (VᵀΣV)⁺ VᵀΣ by variance, ΣV = Q · triangle.
 
-    Without the core VᵀΣV, singular vectors of ΣV do.
+    Without the core VᵀΣV, the singular vectors of ΣV take its place.
     """
     triangle = triangle.astype(np.float64)
     if core is not None:
@@ -394,5 +385,4 @@ def _ritz(triangle: NDArray[Any], core: NDArray[Any] | None) -> Floats:
         if not kept.any():
             return np.eye(len(core))
         triangle = triangle @ (vectors[:, kept] / np.sqrt(values[kept]))
-    left: Floats = scipy.linalg.svd(triangle)[0]
-    return left
+    return np.asarray(scipy.linalg.svd(triangle)[0])

@@ -1,7 +1,7 @@
-"""Rows as the power method reads them: a batch in memory, or partitions on a cluster.
+"""Rows as the power method takes them: a batch in memory, or partitions on a cluster.
 
-The method's state, and so its whole control, stay on this machine. On a cluster, each piece of a
-block is one task graph: what the piece adds to the sums is computed where its rows lie.
+The method's state and control stay on this machine. On a cluster, each piece of a block is one task
+graph, and its sums are computed where its rows are stored.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ from fairpca.summaries.partitions import (
 )
 from fairpca.summaries.reduction import compute, tree_reduce
 from fairpca.summaries.sketch import GroupSketch
-
-__all__ = ["BatchRows", "ClusterRows", "PowerRows", "Sides", "Target"]
 
 Sides = tuple[frozenset[CellId], ...]
 
@@ -97,10 +95,10 @@ class BatchRows:
             self._piece = (start, stop), piece, moments
         return self._piece[2]
 
-    def squares(self, dtype: Any, *, one_piece: bool) -> float:
-        """Return at least the rows' weighted sum of squares.
+    def squares(self, dtype: np.dtype[Any], *, one_piece: bool) -> float:
+        """Return an upper bound of the rows' weighted sum of squares.
 
-        Rows that are taken in one piece show it in their first moments, at no cost.
+        For rows that are taken in one piece it follows from their first moments, which are kept.
         """
         if not one_piece:
             w = self.all.sample_weight
@@ -138,7 +136,7 @@ class ClusterRows:
         self.cells: AbstractSet[CellId] = self._first_rows.keys()
 
     def find(self, cells: AbstractSet[CellId], start: int) -> int:
-        """See `PowerRows.find`; labels are read again only where an earlier row has passed."""
+        """See `PowerRows.find`; reads labels again only if a cell's first row is before `start`."""
         first = min((self._first_rows[c] for c in cells & self.cells), default=self.n_rows)
         if first >= start:
             return first
@@ -173,9 +171,7 @@ class ClusterRows:
         return piece.first
 
     def _sum(self, start: int, stop: int, jobs: list[_Job], *, counting: bool) -> _Piece:
-        empty = None
-        if counting:
-            empty = GroupSketch.empty(self._rows.n_features, rank=0)
+        empty = GroupSketch.empty(self._rows.n_features, rank=0) if counting else None
         nodes = self._rows.each(_sum_piece, jobs, empty, per_block=self._bounds(start, stop))
         piece: _Piece = tree_reduce(nodes, _merge_pieces)
         return piece

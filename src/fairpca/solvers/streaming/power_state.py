@@ -18,11 +18,9 @@ from fairpca.summaries.cells import CellId, cell_id
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 from fairpca.summaries.sketch import GroupSketch
 
-__all__ = ["ContrastIterate", "Phase", "PowerSettings", "PowerState", "contrast_key"]
-
 _NEAR = 100.0
-"""Squared mean, in units of the variance, up to which sums are taken about zero. A larger one
-spares copies of more rows, and costs more than a digit."""
+"""Ratio of squared mean to variance up to which sums are taken about zero. With a larger one, fewer
+data sets need copies of rows, and more than one digit is lost."""
 
 Phase = Literal["unfair_subspace", "components", "ready"]
 ContrastKey = tuple[Any, ...]
@@ -30,7 +28,7 @@ ContrastKey = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class PowerSettings:
-    """What the method is asked to do, by the names of `StreamingMomentMatchingPCA`'s parameters.
+    """Settings of the method, named like the parameters of `StreamingMomentMatchingPCA`.
 
     b, T, B and 𝒯 of the paper are `block_size`, `n_unfair_blocks`, `pca_block_size` and
     `n_pca_blocks`.
@@ -60,14 +58,10 @@ class ContrastIterate:
     rows: int = 0
     sums: BlockProducts | None = None  # sides: inside, outside
 
-    def copy(self) -> ContrastIterate:
-        """Return a state whose sums may be changed apart."""
-        return replace(self, sums=None if self.sums is None else self.sums.copy())
-
 
 @dataclass(eq=False)
 class PowerState:
-    """State of the method between rows, and what follows from it.
+    """State of the method between two rows, and what is computed from it.
 
     `stratum` and `strata` are as in `one_versus_rest`; `strata` None compares within every label
     seen. Iterates have the type `dtype`, float32 or float64; means and variances are float64.
@@ -78,7 +72,7 @@ class PowerState:
     n_features: int
     stratum: str | None
     strata: tuple[Any, ...] | None
-    dtype: Any
+    dtype: np.dtype[Any]
     rng: np.random.Generator  # draws the starts
     first: GroupSketch = field(init=False)  # first moments and column variances of all rows so far
     phase: Phase = "unfair_subspace"  # rows after "ready" refine the components further
@@ -97,15 +91,14 @@ class PowerState:
     triangle: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 0)))  # R of the last QR
 
     def copy(self) -> Self:
-        """Return a state that goes on from here; rows that it takes do not change this one."""
+        """Return a copy; rows that one of the two takes do not change the other."""
         return copy.copy(self)
 
     def _with_own_sums(self) -> Self:
         """Return a state whose sums may be added to in place; only the generator is shared."""
         twin = copy.copy(self)
-        twin.iterates = {key: iterate.copy() for key, iterate in self.iterates.items()}
-        twin.sums = None if self.sums is None else self.sums.copy()
-        twin.measured = None if self.measured is None else self.measured.copy()
+        twin.iterates = {k: replace(i, sums=_own(i.sums)) for k, i in self.iterates.items()}
+        twin.sums, twin.measured = _own(self.sums), _own(self.measured)
         return twin
 
     def levels(self, attribute: str) -> tuple[Label, ...]:
@@ -120,14 +113,14 @@ class PowerState:
         }
         return {name: found for name, found in late.items() if found}
 
-    # Where sums are taken about
+    # The origin of sums
 
     def _origin(self) -> Floats:
-        """Where sums are taken about: see `_near`, unless the mean is assumed to be zero."""
+        """Return the origin of sums: that of `_near`, or zero if the mean is assumed to be zero."""
         return self._near() if self.settings.center else np.zeros(self.n_features)
 
     def _near(self) -> Floats:
-        """Return a point where the data lie if they lie far from zero, or else zero."""
+        """Return a point among the data if they are far from zero, else zero."""
         mean = self.first.origin + self.first.mean(self.first.everything)
         total = self.first.covariance().trace()
         if mean @ mean <= _NEAR * total:
@@ -135,13 +128,13 @@ class PowerState:
         return self.first.origin.astype(self.dtype).astype(np.float64)
 
     def _mean(self, cells: Mask, origin: Floats) -> Floats:
-        """Mean of all rows so far less the origin of sums; zero where it is assumed so."""
+        """Return the mean of all rows so far less the origin; zero if it is assumed to be zero."""
         if not self.settings.center:
             return np.zeros(self.n_features)
         return self.first.mean(cells) + (self.first.origin - origin)
 
     def _true_mean(self, origin: Floats) -> Floats:
-        """Mean of all rows so far less the origin of sums, whatever is assumed of it."""
+        """Return the mean of all rows so far less the origin, whatever is assumed of it."""
         return self.first.mean(self.first.everything) + (self.first.origin - origin)
 
     # How far the method has come
@@ -165,7 +158,7 @@ class PowerState:
         )
 
     def rows_needed(self) -> int:
-        """Return how many more rows it takes at least until the components are ready."""
+        """Return the least number of further rows until the components are ready."""
         s = self.settings
         if self.phase == "ready":
             return 0
@@ -180,25 +173,25 @@ class PowerState:
         return f"partial_fit at least {left:,} more rows." if left else None
 
     def passes(self, n_rows: int, asked: int | None) -> int:
-        """Return how many passes over `n_rows` rows to make: those asked for, or what it takes."""
-        # Extended blocks may need more rows; they come to an end with the last pass.
+        """Return how many passes over `n_rows` rows to make: those asked for, or enough."""
+        # Twice what is needed, for blocks may be extended; `finish` ends them after the last pass.
         return asked or max(1, 2 * -(-self.rows_needed() // max(1, n_rows)))
 
     def another_pass(self) -> bool:
-        """Say whether the same rows are wanted again for more steps, and expect them if so."""
+        """Prepare another pass over the same rows; False if the components are ready."""
         if self.phase == "ready":
             return False
         self.counting = False
         return True
 
     def _steps(self) -> int:
-        """Blocks of stage 1 that all contrasts have had."""
+        """Return the number of blocks of stage 1 that every contrast has had."""
         return min((i.steps for i in self.iterates.values()), default=self.n_blocks)
 
-    # Which rows belong to the block in flight
+    # Which rows belong to the current block
 
     def _block_complete(self) -> bool:
-        """Whether the block in flight has all rows, and all groups, that it needs."""
+        """Say whether the current block has all rows and groups that it needs."""
         if self.phase != "unfair_subspace":
             return self.block_rows >= self.settings.pca_block_size
         if self.block_rows < self.settings.block_size:
@@ -206,7 +199,7 @@ class PowerState:
         return self.settings.absent_group == "zero" or not self._missing()
 
     def _piece_end(self, rows: PowerRows, start: int) -> int:
-        """Rows up to the end of the block, or to the first row of a group not seen before."""
+        """Return where the next piece ends: with the block, or before a group not seen before."""
         stop, size = rows.n_rows, self.settings.pca_block_size
         if self.axes is not None:
             return stop
@@ -224,7 +217,7 @@ class PowerState:
         return min(stop, rows.find(self._awaited(), start) + 1)
 
     def _awaited(self) -> frozenset[CellId]:
-        """Return the cells that the block in flight waits for a row of."""
+        """Return the cells that the current block waits for a row of."""
         awaited: frozenset[CellId] = frozenset()
         for contrast in self._missing():
             sides = zip((contrast.inside, contrast.outside), self._counts(contrast), strict=True)
@@ -232,7 +225,7 @@ class PowerState:
         return awaited
 
     def _missing(self) -> list[Contrast]:
-        """Return the contrasts of which the block in flight lacks a side."""
+        """Return the contrasts of which the current block lacks a side."""
         lacking = []
         for contrast in self._contrasts():
             if contrast_key(contrast) in self.iterates:
@@ -244,7 +237,7 @@ class PowerState:
         return lacking
 
     def _counts(self, contrast: Contrast) -> list[int]:
-        """Return the rows of the block in flight on each side of a contrast that is iterated."""
+        """Return the rows of the current block on each side of a contrast that is iterated."""
         iterate = self.iterates.get(contrast_key(contrast))
         if iterate is None or iterate.sums is None:
             return [0, 0]
@@ -292,6 +285,10 @@ class PowerState:
         return frozenset(cell_id(self.first.keys[i]) for i in np.flatnonzero(cells))
 
 
+def _own(sums: BlockProducts | None) -> BlockProducts | None:
+    return None if sums is None else sums.copy()
+
+
 def contrast_key(contrast: Contrast) -> ContrastKey:
-    """Return what tells contrasts apart in a dictionary: True is not 1."""
+    """Return a key of the contrast for dictionaries, in which True differs from 1."""
     return contrast.attribute, contrast.value, type(contrast.level) is bool, contrast.level
