@@ -17,8 +17,6 @@ from fairpca.cli.report import report
 from fairpca.cli.reproduce import reproduce
 from fairpca.cli.transform import transform
 
-__all__ = ["app", "run"]
-
 EXIT_CODES = """
 Exit codes: 0 done; 1 a fault in fairpca; 2 wrong use of the command; 3 the data or model cannot be
 used as asked; 4 the output cannot be written; 130 interrupted.

@@ -14,8 +14,6 @@ from fairpca.cli.inputs import DEFAULT_DATASET, load_parts
 from fairpca.cli.labels import match_label, no_label
 from fairpca.methods.catalog import DEFAULT, METHODS, chosen
 
-__all__ = ["compare"]
-
 SHORT_TARGETS = "mmd, leakage, linear-leakage, dp, eop, eod, worst-loss, marginal-loss"
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from fairpca.report.comparing.result import Comparison
     from fairpca.report.page.sheets import Sheet
 
-__all__ = ["check_files", "fit_commands", "print_sheet", "show_comparison", "write_files"]
-
 
 def check_files(measuring: Measuring, *inputs: str | Path) -> None:
     """Refuse, before anything is computed, what could not be written afterwards."""

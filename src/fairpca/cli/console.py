@@ -24,20 +24,6 @@ from fairpca.cli.errors import INTERRUPTED, explain, worded
 from fairpca.cli.options import default_of
 from fairpca.cli.streams import LEAST_WIDTH, encodable
 
-__all__ = [
-    "command",
-    "debug_wanted",
-    "err",
-    "fail",
-    "in_words",
-    "line_width",
-    "note",
-    "out",
-    "plain",
-    "progress_bar",
-    "say",
-]
-
 debug_wanted = False
 """Set by ``--debug``: tracebacks instead of one-line messages."""
 

@@ -11,8 +11,6 @@ from fairpca.cli import options
 from fairpca.cli.console import command, say
 from fairpca.cli.tables import print_table
 
-__all__ = ["datasets"]
-
 
 @command
 def datasets(

@@ -11,18 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairpca.data.advice import Setting
 
-__all__ = [
-    "BAD_INPUT",
-    "BAD_OUTPUT",
-    "INTERNAL",
-    "INTERRUPTED",
-    "MISSING_EXTRAS",
-    "USAGE",
-    "explain",
-    "missing_extra",
-    "worded",
-]
-
 INTERNAL = 1
 USAGE = 2
 BAD_INPUT = 3

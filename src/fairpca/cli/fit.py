@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from fairpca.data.tables.roles import Roles, TableParts
     from fairpca.estimators.families.stream_fit import StreamProgress
 
-__all__ = ["fit"]
-
 SHOWN_COMPONENTS = 5
 CHECKPOINT_SECONDS = 30.0
 STREAMING_SOLVERS = ("auto", "moments", "sketch", "power")

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from fairpca.data.tables.roles import Roles, TableParts
     from fairpca.datasets.recipes import DatasetInfo
 
-__all__ = ["DEFAULT_DATASET", "Input", "bundled", "bundled_source", "load_parts", "open_parts"]
-
 DEFAULT_DATASET = "german_credit"
 
 

@@ -8,8 +8,6 @@ import typer
 
 from fairpca.cli.options import few
 
-__all__ = ["match_label", "no_label"]
-
 
 def no_label(what: str) -> typer.BadParameter:
     """Return the error of a command that is asked for `what` without a label column."""

@@ -14,8 +14,6 @@ from fairpca.cli import options
 from fairpca.cli.errors import PARAMETERS
 from fairpca.methods.entry import Method
 
-__all__ = ["EstimatorOptions", "build_estimator", "option_words", "parse_setting"]
-
 MAX_MMD = {"distribution-matching": "tol"}
 """The parameter that ``--max-mmd`` sets, by method."""
 

@@ -19,32 +19,6 @@ import typer
 if TYPE_CHECKING:
     from fairpca.data.tables.encoder import TableEncoder
 
-__all__ = [
-    "DATA",
-    "MISSING_GROUPS",
-    "Criterion",
-    "CriterionOption",
-    "Data",
-    "FeatureOptions",
-    "GroupOptions",
-    "MaxMmd",
-    "Measuring",
-    "MissingGroups",
-    "MissingGroupsOption",
-    "Model",
-    "NComponents",
-    "NaValues",
-    "PositiveLabel",
-    "Seed",
-    "as_words",
-    "changed",
-    "check_distinct",
-    "check_table_kind",
-    "default_of",
-    "few",
-    "parsed",
-]
-
 
 class Criterion(StrEnum):
     """As of the estimators."""

@@ -14,8 +14,6 @@ from fairpca.cli.labels import match_label, no_label
 if TYPE_CHECKING:
     from fairpca.models.files import Model
 
-__all__ = ["report"]
-
 
 @command
 def report(

@@ -17,8 +17,6 @@ from fairpca.cli.tables import print_table
 if TYPE_CHECKING:
     from fairpca.experiments import Outcome
 
-__all__ = ["reproduce"]
-
 ALL = "all"
 
 

@@ -17,8 +17,6 @@ from typing import TextIO
 
 from rich.cells import cell_len
 
-__all__ = ["LEAST_WIDTH", "encodable", "lost_output", "prepare"]
-
 LEAST_WIDTH = 20
 """Terminals are taken to have this many columns at least."""
 

@@ -18,8 +18,6 @@ from rich.text import Text
 
 from fairpca.cli.console import line_width, out, plain
 
-__all__ = ["print_table", "table_parts"]
-
 READABLE = 14
 """Columns of words are not made narrower, and headings of numbers wider than the numbers, by this
 many characters."""

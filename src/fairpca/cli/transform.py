@@ -11,8 +11,6 @@ from fairpca.cli import options
 from fairpca.cli.console import command, note, progress_bar, say
 from fairpca.cli.inputs import bundled_source
 
-__all__ = ["transform"]
-
 
 @command
 def transform(

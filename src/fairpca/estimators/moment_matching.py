@@ -31,8 +31,6 @@ from fairpca.summaries.moments import GroupMoments, Resolution
 from fairpca.summaries.partitions import PartitionedRows
 from fairpca.summaries.rows import GroupRows
 
-__all__ = ["MomentMatchingPCA"]
-
 _MANY = 2**62
 """Rows on a cluster, before they are counted: more than columns."""
 

@@ -17,8 +17,6 @@ from fairpca.solvers.balance.published import (
 )
 from fairpca.summaries.grams import GroupGrams
 
-__all__ = ["MultigroupPCA"]
-
 _SOLVERS: dict[str, VectorSolver] = {
     "auto": exact_vector,
     "brent": brent_vector,

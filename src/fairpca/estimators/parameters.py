@@ -8,17 +8,6 @@ import numpy as np
 
 from fairpca.data.choices import check_choice
 
-__all__ = [
-    "check_columns_suffice",
-    "check_group_handling",
-    "check_n_components",
-    "check_positive",
-    "check_positive_count",
-    "check_share",
-    "check_tolerance",
-    "is_count",
-]
-
 
 def is_count(value: Any) -> bool:
     """Whether a value is a whole number, Python's or NumPy's, and no boolean."""

@@ -14,8 +14,6 @@ from fairpca.data.checked_rows import numeric_matrix
 from fairpca.data.dask_input import dask_module, is_dask_frame
 from fairpca.data.matrix import explain_nonfinite
 
-__all__ = ["AffineMap", "RowMap"]
-
 _BLOCK_BYTES = 8 * 2**20
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
 
-__all__ = ["SameRows", "fit_settings"]
-
 E = TypeVar("E")
 
 

@@ -15,8 +15,6 @@ from fairpca.estimators.families.stream_fit import fit_stream
 from fairpca.summaries.base import GroupSummary
 from fairpca.summaries.partitions import Tally
 
-__all__ = ["StreamingMomentMatchingPCA"]
-
 _BLOCKS = 10
 
 

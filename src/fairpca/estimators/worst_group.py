@@ -18,8 +18,6 @@ from fairpca.solvers.numerics.eigen import leading_eigenpairs
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.grams import GroupGrams
 
-__all__ = ["WorstGroupPCA"]
-
 _SOLVERS: dict[str, Callable[..., SolverResult[BalanceCertificate]]] = {
     "auto": worst_group_subspace,
     "sdp": sdp_subspace,

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from fairpca.methods.entry import Facts, Method, Trial, Tries, once, several
 
-__all__ = ["ALL", "DEFAULT", "METHODS", "PLAIN", "chosen", "method_named"]
-
 ALL = "all"
 
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["Aim", "Candidate", "Facts", "Method", "Trial", "Tries", "once", "several"]
-
 Aim = Literal["reference", "hide", "balance"]
 
 

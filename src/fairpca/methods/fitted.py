@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MIN_GROUP_ROWS", "describe_direction", "describe_proof", "describe_span"]
-
 MIN_GROUP_ROWS = 10
 """Rows of a group below which what is found for it may be chance."""
 

@@ -13,8 +13,6 @@ from fairpca.estimators.parameters import check_positive_count
 from fairpca.solvers.balance.bicriteria import bicriteria_components
 from fairpca.summaries.grams import GroupGrams
 
-__all__ = ["BicriteriaPCA"]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class BicriteriaPCA(BalancedProjection):

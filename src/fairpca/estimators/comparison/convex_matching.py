@@ -27,8 +27,6 @@ from fairpca.solvers.numerics.graded import rank_floor
 from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 
-__all__ = ["ConvexMatchingPCA"]
-
 _NO_VARIANCE = 1e-12
 
 

@@ -16,8 +16,6 @@ from fairpca.solvers.moments.covariance_matching import most_differing_subspace
 from fairpca.solvers.moments.moment_matching import constrained_components, unfair_subspace
 from fairpca.summaries.base import Floats
 
-__all__ = ["CovarianceMatchingPCA"]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CovarianceMatchingPCA(ContrastedProjection):

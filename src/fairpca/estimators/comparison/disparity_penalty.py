@@ -12,8 +12,6 @@ from fairpca.estimators.parameters import check_tolerance
 from fairpca.solvers.balance.disparity_penalty import disparity_penalty_components
 from fairpca.summaries.grams import GroupGrams
 
-__all__ = ["DisparityPenaltyPCA"]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DisparityPenaltyPCA(BalancedProjection):

@@ -16,8 +16,6 @@ from fairpca.solvers.erasure.classifiers import Concept, logistic_classifier
 from fairpca.solvers.erasure.inlp import nullspace_projection
 from fairpca.solvers.result import SolverResult
 
-__all__ = ["INLP"]
-
 _PENALTY = 1e-4
 """Weight of ‖coefficients‖² / 2 beside the mean loss. Larger shrinks the coefficients more."""
 

@@ -31,8 +31,6 @@ from fairpca.estimators.families.kernel_problem import KernelProblem
 from fairpca.estimators.parameters import check_n_components, check_positive_count, check_share
 from fairpca.summaries.base import Floats
 
-__all__ = ["KernelMeanMatchingPCA"]
-
 _EXACT_UP_TO = 5000
 _KERNELS = ("rbf", "laplacian", "polynomial", "sigmoid", "cosine", "linear")
 _HIDDEN = 1e-3

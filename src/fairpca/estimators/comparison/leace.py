@@ -18,8 +18,6 @@ from fairpca.solvers.numerics.graded import span_of_directions
 from fairpca.summaries.coordinates import DENSE_UP_TO, eigen_method
 from fairpca.summaries.moments import Resolution
 
-__all__ = ["LEACE"]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LEACE(ContrastedProjection):

@@ -11,8 +11,6 @@ from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.solvers.balance.max_min_variance import minorize_maximize, subgradient_ascent
 from fairpca.summaries.grams import GroupGrams
 
-__all__ = ["MaxMinVariancePCA"]
-
 _SOLVERS = {"minorize_maximize": minorize_maximize, "subgradient": subgradient_ascent}
 
 

@@ -11,8 +11,6 @@ from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.solvers.balance.pareto import pareto_components
 from fairpca.summaries.grams import GroupGrams
 
-__all__ = ["ParetoPCA"]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ParetoPCA(BalancedProjection):

@@ -12,8 +12,6 @@ from fairpca.estimators.parameters import check_positive_count, check_tolerance
 from fairpca.solvers.erasure.rlace import adversarial_erasure
 from fairpca.solvers.result import SolverResult
 
-__all__ = ["RLACE"]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RLACE(RowErasure):

@@ -19,8 +19,6 @@ from fairpca.solvers.result import SolverResult
 from fairpca.summaries.base import Floats
 from fairpca.summaries.grams import GroupGrams, group_grams
 
-__all__ = ["BalancedProjection", "warn_unless_converged", "warn_unless_optimal"]
-
 Answer = tuple[Floats, dict[str, Any]]
 """Orthonormal rows (n_components, p), and the method's own fitted attributes by name."""
 

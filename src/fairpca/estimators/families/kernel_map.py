@@ -20,17 +20,6 @@ from fairpca.estimators.base import dtype_of
 from fairpca.estimators.projection import RowMap
 from fairpca.summaries.base import Floats
 
-__all__ = [
-    "WITH_FEATURES",
-    "KernelMap",
-    "check_finite",
-    "dense_blocks",
-    "dense_points",
-    "feature_directions",
-    "kernel_features",
-    "kernel_matrix",
-]
-
 WITH_FEATURES = ("linear", "cosine")
 """Kernels that are inner products of the rows, or of the rows made length 1."""
 _BLOCK_BYTES = 32 * 2**20

@@ -31,8 +31,6 @@ from fairpca.summaries.cells import split_into_cells
 from fairpca.summaries.contrasts import Contrast, contrasts_of_rows
 from fairpca.summaries.moments import GroupMoments
 
-__all__ = ["KernelProblem"]
-
 _Prepared = tuple[Callable[[int | float | None, Any], KernelComponents], Any, Any]
 """From `n_components` and the differences to remove to components; those there are; and none."""
 

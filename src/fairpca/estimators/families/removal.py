@@ -21,15 +21,6 @@ from fairpca.solvers.moments.moment_matching import constrained_components
 from fairpca.summaries.base import Floats, Mask
 from fairpca.summaries.contrasts import Contrast, one_versus_rest
 
-__all__ = [
-    "ContrastedProjection",
-    "SubspaceRemoval",
-    "check_n_unfair",
-    "unfair_per_attribute",
-    "unfair_per_contrast",
-    "warn_without_variance",
-]
-
 
 @dataclass(eq=False, repr=False)
 class SubspaceRemoval(MomentProjection):

@@ -22,8 +22,6 @@ from fairpca.summaries.base import Floats
 from fairpca.summaries.coordinates import Coordinates, row_space, rows_are_fewer
 from fairpca.summaries.moments import GroupMoments
 
-__all__ = ["ErasureProblem", "RowErasure"]
-
 
 @dataclass(frozen=True, eq=False)
 class ErasureProblem(SummarizedRows):

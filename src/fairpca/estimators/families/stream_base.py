@@ -24,8 +24,6 @@ from fairpca.estimators.families.stream_kinds import (
 )
 from fairpca.estimators.families.summarized import SummarizedRows, level_counts
 
-__all__ = ["StreamEstimator"]
-
 
 class _Solved:
     """A fitted attribute that is computed of all rows so far when first asked for, and then kept.

@@ -25,8 +25,6 @@ from fairpca.estimators.base import CheckedRows
 from fairpca.estimators.families.stream_base import StreamEstimator
 from fairpca.estimators.families.stream_state import check_same, pack_state, unpack_state
 
-__all__ = ["StreamProgress", "fit_stream"]
-
 _T = TypeVar("_T", bound=StreamEstimator)
 _Block = TypeVar("_Block")
 

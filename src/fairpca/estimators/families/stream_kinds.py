@@ -37,8 +37,6 @@ from fairpca.summaries.partitions import CellIndex, PartitionedRows
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.stream import SummaryStream, most_cells
 
-__all__ = ["MomentStream", "Stream", "StreamParameters", "start_stream"]
-
 _CHUNK_BYTES = 64 * 2**20
 """Size of a piece of a batch as float64, bytes: copies of more rows take more memory."""
 _DENSE_UP_TO = {"moments": DENSE_UP_TO, "sketch": 64}

@@ -21,8 +21,6 @@ from fairpca.summaries.moments import GroupMoments
 from fairpca.summaries.sketch import GroupSketch
 from fairpca.summaries.waiting import WaitingRows
 
-__all__ = ["check_same", "pack_state", "unpack_state"]
-
 _PARTS: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (

@@ -27,14 +27,6 @@ from fairpca.summaries.coordinates import Coordinates, EigenMethod, summarize_ro
 from fairpca.summaries.moments import GroupMoments, Resolution
 from fairpca.summaries.partitions import PartitionedRows
 
-__all__ = [
-    "MomentProjection",
-    "SummarizedRows",
-    "SummaryProjection",
-    "TooManyGroupsError",
-    "level_counts",
-]
-
 _OF_COLUMNS = ("n_features_in_", "feature_names_in_")
 
 

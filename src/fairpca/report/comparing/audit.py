@@ -22,8 +22,6 @@ from fairpca.report.comparing.evaluation import Evaluation
 from fairpca.report.comparing.result import Comparison, MethodResult, Settings
 from fairpca.report.comparing.splits import check_table
 
-__all__ = ["audit"]
-
 
 def audit(
     model: Model,

@@ -17,8 +17,6 @@ from fairpca.metrics import (
     marginal_loss,
 )
 
-__all__ = ["LOSSES", "ROWS", "RankCurves", "group_name", "prefixes", "rank_curves", "ranks_table"]
-
 Floats = NDArray[np.float64]
 
 LOSSES = {

@@ -20,8 +20,6 @@ from fairpca.report.comparing.result import ChosenSetting, Settings
 from fairpca.report.comparing.splits import CheckedTable, Part, split_rows
 from fairpca.report.comparing.timed_fit import TookTooLong, in_time, too_slow
 
-__all__ = ["CHOOSING_ROWS", "Choices", "choose_candidates", "training_sample"]
-
 CHOOSING_ROWS = 10_000
 """The most training rows that settings are chosen on."""
 N_FOLDS = 5

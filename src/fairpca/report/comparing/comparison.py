@@ -28,8 +28,6 @@ from fairpca.report.comparing.parallel import in_processes, n_processes
 from fairpca.report.comparing.result import Comparison, MethodResult, Settings
 from fairpca.report.comparing.splits import CheckedTable, check_table
 
-__all__ = ["Progress", "compare", "compare_parts", "gathered", "reissued_warnings"]
-
 Progress = Callable[[float, str], None]
 
 

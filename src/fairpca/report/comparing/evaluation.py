@@ -37,8 +37,6 @@ from fairpca.report.comparing.result import MethodResult, Settings
 from fairpca.report.comparing.splits import Split
 from fairpca.report.comparing.timed_fit import Fitted, timed_fit
 
-__all__ = ["N_PERMUTATIONS", "Evaluation"]
-
 T = TypeVar("T")
 
 N_PERMUTATIONS = 499

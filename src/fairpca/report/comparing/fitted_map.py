@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from fairpca.methods.fitted import describe_proof
 
-__all__ = ["communalities", "orthonormal", "share_of_coordinates", "unproved"]
-
 
 def unproved(model: Any) -> list[str]:
     """Say that the optimum is not proved; nothing where it is, or where there is none to prove."""

@@ -9,8 +9,6 @@ from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 
-__all__ = ["in_processes", "n_processes"]
-
 
 def n_processes(jobs: int | None) -> int:
     """Return how many processes to use: `jobs`, or one for each core that is ours to use.

@@ -16,8 +16,6 @@ from fairpca.metrics import DownstreamResult, GroupMeasure, LeakageScore
 from fairpca.model_selection import Target
 from fairpca.report.comparing.by_rank import RankCurves
 
-__all__ = ["LINEAR", "NON_LINEAR", "ChosenSetting", "Comparison", "MethodResult", "Settings"]
-
 LINEAR = ("linear",)
 NON_LINEAR = ("rbf", "boosted_trees")
 """The classifiers of `attribute_leakage` by what they can read."""

@@ -23,8 +23,6 @@ from fairpca.estimators.parameters import check_n_components
 from fairpca.methods.fitted import MIN_GROUP_ROWS
 from fairpca.report.comparing.result import Settings
 
-__all__ = ["CheckedTable", "Part", "Split", "check_table", "split_rows"]
-
 Rows = NDArray[np.intp]
 
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from fairpca.report.comparing.result import LINEAR, NON_LINEAR, Comparison, MethodResult
 
-__all__ = ["ABSENT", "COLUMNS", "Column", "columns_of", "number_or_none", "to_table"]
-
 ABSENT = "–"
 
 

@@ -7,8 +7,6 @@ from itertools import combinations
 
 from fairpca.report.comparing.result import ChosenSetting, Comparison
 
-__all__ = ["choice_lines", "headlines"]
-
 
 def headlines(comparison: Comparison) -> list[str]:
     """Return sentences that go with the table: the attribute leaked most, and the baseline."""

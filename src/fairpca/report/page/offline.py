@@ -15,8 +15,6 @@ from importlib import resources
 
 from plotly.offline import get_plotlyjs
 
-__all__ = ["page_file", "policy", "script_json", "scripts"]
-
 # JSON between <script> tags: these characters could end the script or confuse a parser.
 _ESCAPES = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 _UPLOAD = re.compile(r"https://(cloud\.plotly\.com|chart-studio\.plotly\.com|plot\.ly)[\w/.-]*")

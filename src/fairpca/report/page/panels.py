@@ -19,8 +19,6 @@ from fairpca.report.page import plots, sheets
 from fairpca.report.page.columns import columns_of, number_or_none
 from fairpca.report.page.sheets import Sheet
 
-__all__ = ["Panel", "Plot", "panels"]
-
 
 @dataclass(frozen=True)
 class Choice:

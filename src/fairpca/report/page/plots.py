@@ -17,19 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from fairpca.report.comparing.result import LINEAR, NON_LINEAR, Comparison, MethodResult
 from fairpca.report.page.columns import number_or_none
 
-__all__ = [
-    "MOST_GROUPS",
-    "drawn",
-    "duality_gaps",
-    "finish",
-    "leakage_bars",
-    "legend_below",
-    "loss_by_rank",
-    "projection",
-    "tradeoff",
-    "words",
-]
-
 # Okabe and Ito's colors, which people with any color vision can tell apart.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
 SYMBOLS = ("circle", "x", "diamond", "triangle-up", "square", "cross", "star", "pentagon")

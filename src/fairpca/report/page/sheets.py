@@ -14,20 +14,6 @@ from fairpca.report.comparing.by_rank import LOSSES, ROWS, RankCurves, group_nam
 from fairpca.report.comparing.result import Comparison, MethodResult
 from fairpca.report.page.columns import ABSENT, columns_of
 
-__all__ = [
-    "Sheet",
-    "command_sheet",
-    "communality_sheet",
-    "gap_sheet",
-    "group_loss_sheet",
-    "group_sheet",
-    "leakage_sheet",
-    "loading_sheet",
-    "mean_sheet",
-    "method_sheet",
-    "rank_sheet",
-]
-
 Rows = Sequence[tuple[str, ...]]
 
 

@@ -19,8 +19,6 @@ from fairpca.report.page.columns import columns_of
 from fairpca.report.page.headlines import headlines
 from fairpca.report.page.panels import panels
 
-__all__ = ["comparison_page"]
-
 
 def comparison_page(comparison: Comparison) -> str:
     """Return the page as text.
