@@ -88,7 +88,7 @@ class Method:
     aim : {"reference", "hide", "balance"}
         Whether it hides groups, or describes them alike.
     about : str
-        One line for a reader who chooses.
+        One line, to choose by.
     tries : callable
         From `Facts` to the settings that a comparison tries.
     further : callable

@@ -98,7 +98,7 @@ class FairnessTargetCV(RefittedSearch):
     classifier : str or classifier, default="kernel_svm"
         Of the label; see `fairpca.metrics.downstream`.
     pos_label : object, default=None
-        The favourable label; the estimator's, or the last in sorted order, by default.
+        The favorable label; the estimator's, or the last in sorted order, by default.
     criterion : str, default=None
         Which rows MMD² and leakage compare, as in `fairpca.MomentMatchingPCA`: all, those of
         positive label ("equal_opportunity"), or those of each label separately ("equalized_odds":

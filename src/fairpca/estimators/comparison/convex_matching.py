@@ -108,7 +108,7 @@ class ConvexMatchingPCA(ContrastedProjection):
     -----
     The gap is that of the relaxation, and proved: what rounding P to k components costs is not in
     it. Where eigenvalues number k and k + 1 of P agree, which ones are taken is arbitrary, and the
-    components are then not determined by the program: compare neighbours in `eigenvalues_`.
+    components are then not determined by the program: compare neighbors in `eigenvalues_`.
 
     A row of weight w counts as w rows: unlike elsewhere, the scale of the weights matters, since
     the published objective has the number of rows in it.

@@ -42,7 +42,7 @@ class BalancedProjection(SummaryProjection):
 
     @abstractmethod
     def _components(self, problem: GroupGrams, n_components: int) -> Answer:
-        """Solve for so many components, 1 ≤ n_components ≤ min(n_samples, n_features)."""
+        """Solve for `n_components`, 1 ≤ n_components ≤ min(n_samples, n_features)."""
 
     def _check_all_parameters(self) -> None:
         super()._check_all_parameters()

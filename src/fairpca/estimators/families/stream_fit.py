@@ -152,7 +152,7 @@ def fit_stream(
 
 
 class _Report:
-    """What a user is told after each block, counted from where this run began."""
+    """What is reported after each block, counted from where this run began."""
 
     def __init__(self, estimator: StreamEstimator, source: RowSource, place: _Place) -> None:
         self.estimator, self.source, self.place = estimator, source, place

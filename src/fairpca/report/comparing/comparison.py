@@ -112,7 +112,7 @@ def compare_parts(
 ) -> Comparison:
     """Compare on a table that has been taken apart; parameters as in `compare`.
 
-    `remarks` are notes on how the table was read; `progress` is told the share that is done and the
+    `remarks` are notes on how the table was read; `progress` is called with the share that is done and the
     method that comes next; `words` writes a warning for those who will read it. With several `jobs`
     methods are fitted and measured in this many processes of one thread each.
     """
@@ -128,9 +128,9 @@ def compare_parts(
 def reissued_warnings(words: Callable[[Any], str]) -> Iterator[list[str]]:
     """Give the warnings of the block as `words` has them, once it ends, and issue them again."""
     notes: list[str] = []
-    with collect_warnings() as told:
+    with collect_warnings() as caught:
         yield notes
-    for warning in told:
+    for warning in caught:
         if words(warning) not in notes:
             notes.append(words(warning))
             warn_caller(warning)  # not its text alone: advice is worded by who shows it
@@ -237,10 +237,10 @@ def _measured(
         return found
     done: dict[int, MethodResult] = {}
     calls = [(evaluation, i, candidate) for i, candidate in enumerate(candidates)]
-    for i, result, told in in_processes(_measured_there, calls, jobs):
+    for i, result, caught in in_processes(_measured_there, calls, jobs):
         tell.next(candidates[i].trial.label)
         done[i] = result
-        for text in told:
+        for text in caught:
             warn_caller(text)
     return [done[i] for i in range(len(candidates))]
 
@@ -249,9 +249,9 @@ def _measured_there(
     evaluation: Evaluation, place: int, candidate: Candidate
 ) -> tuple[int, MethodResult, list[str]]:
     """Measure in another process; return its warnings, which would be lost there."""
-    with collect_warnings() as told:
+    with collect_warnings() as caught:
         result = evaluation.measure(candidate)
-    return place, result, [str(warning) for warning in told]
+    return place, result, [str(warning) for warning in caught]
 
 
 def _curves(

@@ -120,7 +120,7 @@ def _nothing() -> None:
 
 def _fit(model: Any, X: Any, y: Any, sensitive_features: Any, transform: Sequence[Any]) -> Fitted:
     start = time.perf_counter()
-    with collect_warnings() as told:
+    with collect_warnings() as caught:
         try:
             model.fit(X, y, sensitive_features=sensitive_features)
             seconds = time.perf_counter() - start
@@ -129,5 +129,5 @@ def _fit(model: Any, X: Any, y: Any, sensitive_features: Any, transform: Sequenc
             return Fitted(problem=str(error))
         except Exception as error:
             return Fitted(problem=f"{type(error).__name__}: {error}")
-    texts = tuple(str(warning) for warning in told if isinstance(warning, UserWarning))
+    texts = tuple(str(warning) for warning in caught if isinstance(warning, UserWarning))
     return Fitted(model, seconds, texts, projections=projections)

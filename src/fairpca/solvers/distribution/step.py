@@ -1,6 +1,6 @@
 """One step of the constrained search: quadratic models of variance and MMD², and their minimizer.
 
-In tangent coordinates p the variance lost is modelled by gᵀp + ½pᵀHp and MMD² by h + Jᵀp + ½pᵀNp.
+In tangent coordinates p the variance lost is modeled by gᵀp + ½pᵀHp and MMD² by h + Jᵀp + ½pᵀNp.
 The step minimizes the first subject to a bound on the second. The only unknown is the multiplier λ,
 found by a scalar search that factorizes H + λN (Cholesky) for each trial value.
 """

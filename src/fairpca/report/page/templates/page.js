@@ -33,7 +33,7 @@
     return copy;
   }
 
-  const faint = (colour) => colour + "66"; // #rrggbb, and how opaque
+  const faint = (color) => color + "66"; // #rrggbb, and how opaque
 
   // Points that no other one beats on both axes; `better` is 1 where more is better, -1 where less.
   function unbeaten(traces, better) {
