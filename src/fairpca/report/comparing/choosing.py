@@ -51,8 +51,9 @@ def choose_candidates(
     """Choose one setting of each method by cross-validation of training rows.
 
     The rows are not encoded yet: the encoder is fitted within folds. `tell` is called with the next
-    step's name; `jobs` processes share the folds of a method, but one under the time limit has its own.
-    The settings that were not chosen are further points of the frontier, where that is asked for.
+    step's name; `jobs` processes share the folds of a method, but one under the time limit has its
+    own. The settings that were not chosen are further points of the frontier, where that is
+    asked for.
     """
     by_method: dict[str, list[Candidate]] = {}
     for candidate in candidates:
