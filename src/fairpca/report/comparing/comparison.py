@@ -113,7 +113,7 @@ def compare_parts(
     """Compare on a table that has been taken apart; parameters as in `compare`.
 
     `remarks` are notes on how the table was read; `progress` is called with the share that is done
-    and the method that comes next; `words` writes a warning for those who will read it. With several
+    and the method that comes next; `words` writes a warning for its readers. With several
     `jobs`, methods are fitted and measured in this many processes of one thread each.
     """
     settings = settings or Settings()
